@@ -1,0 +1,1 @@
+"""Graphs, problems, structure facts, certificates, results and file formats: numpy only."""

@@ -1,0 +1,276 @@
+"""Certificates: proofs of a bound that can be checked without trusting the solver.
+
+Three forms, all valid *whatever their numbers are* (a wrong number only loosens the bound):
+
+- `MessageCertificate`: edge and clique messages; the bound is the height of the reparametrised problem.
+- `EliminationCertificate`: separator tables of a junction tree.
+- `SearchCertificate`: a branching tree with messages at its leaves.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .dual import arc_consistent, edge_centres, excess, height, own_labels, slack
+from .errors import CertificateError
+from .validation import as_labels
+
+if TYPE_CHECKING:
+    from .problem import Messages, Problem
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a certificate proves, recomputed.
+
+    Attributes
+    ----------
+    score : float
+        Score of the labelling; ``-inf`` if none was given.
+    bound : float
+        Proven upper bound; ``-inf`` proves infeasibility.
+    gap : float
+        Proven distance of the labelling from the optimum.
+    optimal, infeasible : bool
+    """
+
+    score: float
+    bound: float
+    gap: float
+    optimal: bool
+    infeasible: bool
+
+    def __str__(self) -> str:
+        if self.infeasible:
+            return "verified: the problem is infeasible"
+        proof = "optimal" if self.optimal else f"within {self.gap:.6g} of the optimum"
+        return f"verified: score {self.score:.10g}, bound {self.bound:.10g}, {proof}"
+
+
+class Certificate(ABC):
+    """Proof of an upper bound."""
+
+    @abstractmethod
+    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> tuple[float, float]:
+        """Bound, and gap to the labelling (``nan`` without one), recomputed in plain numpy."""
+
+    def bound(self, problem: Problem) -> float:
+        """The upper bound that the certificate proves."""
+        return self.evaluate(problem, None)[0]
+
+    def verify(
+        self, problem: Problem, labels: Any = None, score: float | None = None, bound: float | None = None
+    ) -> Verification:
+        """Recompute what is proven, and compare it with what was claimed.
+
+        Parameters
+        ----------
+        labels : array-like of int, optional
+            The labelling to judge.
+        score, bound : float, optional
+            Claims; `CertificateError` is raised if they do not hold (up to 1e-9, relative to the numbers, plus
+            `Problem.resolution`).
+        """
+        if labels is None:
+            found, (upper, gap) = -np.inf, self.evaluate(problem, None)
+        else:
+            y = as_labels(labels, problem.n_states)
+            found = problem.score(y)
+            upper, gap = self.evaluate(problem, y)
+        infeasible = bool(np.isneginf(upper))
+        if infeasible and np.isfinite(found):
+            raise CertificateError(f"the certificate says infeasible, but the labelling has the score {found}.")
+        if np.isfinite(found) and gap < -problem.resolution:
+            raise CertificateError(f"the bound {upper} lies below the score {found} of the labelling.")
+        room = problem.resolution + 1e-9 * max((abs(x) for x in (found, upper) if np.isfinite(x)), default=0.0)
+        if score is not None and not _agree(score, found, room):
+            raise CertificateError(f"the claimed score is {score}, but the labelling has {found}.")
+        if bound is not None and upper > bound + room:
+            raise CertificateError(f"the claimed bound is {bound}, but the certificate proves only {upper}.")
+        optimal = bool(np.isfinite(found) and gap <= problem.resolution)
+        return Verification(found, upper, max(gap, 0.0) if np.isfinite(found) else np.inf, optimal, infeasible)
+
+
+def _agree(a: float, b: float, room: float) -> bool:
+    return a == b or abs(a - b) <= room
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MessageCertificate(Certificate):
+    """Messages whose height (`Problem.bound`) is the bound."""
+
+    messages: Messages
+
+    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> tuple[float, float]:
+        messages = problem.as_messages(self.messages)
+        if labels is None:
+            return height(problem, messages), np.nan
+        terms = slack(problem, messages, labels)
+        return terms.bound, terms.gap
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EliminationCertificate(Certificate):
+    """Separator tables of a junction tree.
+
+    Bag ``i`` is node ``nodes[i]`` with its separator ``separators[i]``. It holds every term whose first eliminated node
+    is ``nodes[i]``, gains the tables of the bags that were sent to it, and loses its own ``tables[i]`` (over the
+    separator). The bound is the sum of the maxima of all bags.
+    """
+
+    nodes: tuple[int, ...]
+    separators: tuple[tuple[int, ...], ...]
+    tables: tuple[np.ndarray, ...]
+
+    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> tuple[float, float]:
+        rank = {v: i for i, v in enumerate(self.nodes)}
+        if len(rank) != problem.n_nodes or len(self.separators) != len(self.tables) or len(self.tables) != len(rank):
+            raise CertificateError("the elimination order does not list every node once.")
+        inbox: list[list[tuple[tuple[int, ...], np.ndarray]]] = [[] for _ in self.nodes]
+        for scope, table in _centred_terms(problem):
+            inbox[min(rank[v] for v in scope)].append((scope, table))
+        total, gap = np.longdouble(0.0), 0.0
+        for i, v in enumerate(self.nodes):
+            bag = (v, *self.separators[i])
+            wanted = tuple(int(problem.n_states[w]) for w in bag)
+            values = np.zeros(wanted)
+            for scope, table in inbox[i]:
+                if not set(scope) <= set(bag):
+                    raise CertificateError(f"the bag of node {v} does not hold the term on nodes {scope}.")
+                values = values + _spread_axes(table, scope, bag)
+            own = self.tables[i]
+            if own.shape != wanted[1:] or np.isnan(own).any() or np.isposinf(own).any():
+                raise CertificateError(f"the separator table of node {v} is not a table of finite numbers of shape {wanted[1:]}.")
+            impossible = np.isneginf(values)
+            values = np.where(impossible, -np.inf, values - np.where(np.isneginf(own), -np.inf, own)[None])
+            if len(bag) > 1:
+                inbox[min(rank[w] for w in bag[1:])].append((bag[1:], own))
+            best = values.max()
+            if np.isneginf(best):
+                return -np.inf, np.inf
+            total += best
+            if labels is not None:
+                gap += float(best - values[tuple(labels[w] for w in bag)])
+        if labels is not None:
+            return (problem.score(labels) + gap if np.isfinite(gap) else np.inf), gap
+        centre = np.where(own_labels(problem), problem.unary, -np.inf).max(axis=1, initial=-np.inf)
+        total += centre.sum(dtype=np.longdouble) + edge_centres(problem).sum(dtype=np.longdouble)
+        return float(total + np.longdouble(problem.offset)), np.nan
+
+
+def _centred_terms(problem: Problem) -> list[tuple[tuple[int, ...], np.ndarray]]:
+    """Scope and table of every term, centred as in `core.dual`."""
+    states = problem.n_states
+    terms: list[tuple[tuple[int, ...], np.ndarray]] = []
+    for v in range(problem.n_nodes):
+        row = problem.unary[v, : states[v]]
+        terms.append(((v,), row - row.max()))
+    centre = edge_centres(problem)
+    for e, (u, v) in enumerate(problem.graph.edges.tolist()):
+        table = problem.tables[problem.edge_table[e], : states[u], : states[v]] * problem.edge_weight[e]
+        terms.append(((u, v), table - centre[e]))
+    for c in range(len(problem.cliques)):
+        scope = tuple(problem.cliques.members(c).tolist())
+        table = np.zeros([states[v] for v in scope])
+        for k in range(min(table.shape)):
+            table[(k,) * len(scope)] = problem.cliques.weights[c, k]
+        terms.append((scope, table))
+    return terms
+
+
+def _spread_axes(table: np.ndarray, scope: tuple[int, ...], bag: tuple[int, ...]) -> np.ndarray:
+    """View of a table over ``scope`` that broadcasts against tables over ``bag``."""
+    order = sorted(range(len(scope)), key=lambda i: bag.index(scope[i]))
+    shape = [1] * len(bag)
+    for i in order:
+        shape[bag.index(scope[i])] = table.shape[i]
+    return table.transpose(order).reshape(shape)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SearchCertificate(Certificate):
+    """A branching tree. Every box is closed by its own messages, by propagation, or by its children.
+
+    Box 0 is the whole problem. Box ``i > 0`` is its parent's box, restricted to ``y[node[i]] == label[i]`` if
+    ``keep[i]`` and to ``!=`` otherwise. ``message_set[i]`` is the number of its messages in ``messages``. Before a box is
+    judged, labels that cannot beat the known labelling, by arc consistency or by the box's messages, are removed from
+    it again and again.
+    """
+
+    parent: np.ndarray
+    node: np.ndarray
+    label: np.ndarray
+    keep: np.ndarray
+    message_set: np.ndarray
+    messages_list: tuple[Messages, ...]
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> tuple[float, float]:
+        children: list[list[int]] = [[] for _ in range(len(self))]
+        for i in range(1, len(self)):
+            if not 0 <= self.parent[i] < i:
+                raise CertificateError(f"box {i} of the search comes before its parent {self.parent[i]}.")
+            children[self.parent[i]].append(i)
+        known = labels if labels is not None and np.isfinite(problem.score(labels)) else None
+        score = -np.inf if known is None else problem.score(known)
+        sets = [problem.as_messages(m) for m in self.messages_list]
+        stack = [(0, own_labels(problem))]
+        gap, upper = 0.0, -np.inf
+        while stack:
+            i, domain = stack.pop()
+            messages = sets[self.message_set[i]]
+            domain, above = _propagate(problem, messages, domain, known)
+            if above is None:
+                continue
+            if _covers(self, children[i], domain):
+                for child in children[i]:
+                    allowed = domain.copy()
+                    at = np.arange(problem.n_labels) == self.label[child]
+                    allowed[self.node[child]] &= at if self.keep[child] else ~at
+                    stack.append((child, allowed))
+            elif known is None:
+                upper = max(upper, height(problem, messages, domain))
+            else:
+                gap = max(gap, above)
+        if known is None:
+            return upper, np.nan if labels is None else np.inf
+        return score + gap, gap
+
+
+def _propagate(
+    problem: Problem, messages: Messages, domain: np.ndarray, known: np.ndarray | None
+) -> tuple[np.ndarray, float | None]:
+    """Shrink a box; returns it with the excess over the known labelling, None if the box is closed."""
+    while True:
+        domain = arc_consistent(problem, domain)
+        if not domain.any(axis=1).all():
+            return domain, None
+        if known is None:
+            return domain, np.inf
+        above, loss = excess(problem, messages, domain, known)
+        if above <= problem.resolution:
+            return domain, None
+        worse = domain & (above - loss <= problem.resolution)
+        if not worse.any():
+            return domain, above
+        domain = domain & ~worse
+
+
+def _covers(tree: SearchCertificate, children: list[int], domain: np.ndarray) -> bool:
+    """Whether the children, all branching on one node, leave out no label of the box."""
+    if not children:
+        return False
+    v = tree.node[children[0]]
+    if any(tree.node[c] != v for c in children):
+        return False
+    label = np.arange(domain.shape[1])
+    met = np.zeros(domain.shape[1], dtype=bool)
+    for c in children:
+        met |= (label == tree.label[c]) if tree.keep[c] else (label != tree.label[c])
+    return bool((met | ~domain[v]).all())

@@ -1,0 +1,47 @@
+"""Every error that maxsum raises on purpose. Messages name object, fault, what was found, what is wanted, and a way out."""
+
+from __future__ import annotations
+
+
+class MaxsumError(Exception):
+    """Base class of all maxsum errors."""
+
+
+class InvalidGraphError(MaxsumError, ValueError):
+    """A graph description that is not a simple graph on ``0 .. n_nodes - 1``."""
+
+
+class InvalidProblemError(MaxsumError, ValueError):
+    """Scores, tables, cliques or labels that do not fit their graph or are not legal numbers."""
+
+
+class NotAssociativeError(InvalidProblemError):
+    """A clique weight is negative, so the term is not associative."""
+
+
+class InfeasibleError(InvalidProblemError):
+    """A node has every label forbidden, so no labelling exists."""
+
+
+class UnsupportedProblemError(MaxsumError, ValueError):
+    """The solver cannot handle this problem; the message names the witness and who can."""
+
+
+class CertificateError(MaxsumError, RuntimeError):
+    """A claimed score, bound or gap contradicts the certificate."""
+
+
+class ParseError(MaxsumError, ValueError):
+    """A file is broken, truncated or hostile.
+
+    Attributes
+    ----------
+    line : int or None
+        One-based line of the fault, where the format has lines.
+    """
+
+    def __init__(self, message: str, path: str | None = None, line: int | None = None):
+        where = "" if path is None else f"{path}: "
+        where += "" if line is None else f"line {line}: "
+        super().__init__(where + message)
+        self.line = line

@@ -1,0 +1,349 @@
+"""Graphs: which nodes are joined, in which orientation, with which edge type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .errors import InvalidGraphError
+
+
+class Incidence(NamedTuple):
+    """Edges at each node: those of node ``v`` are ``edge[ptr[v]:ptr[v + 1]]``, and ``side`` says which end ``v`` is."""
+
+    ptr: np.ndarray
+    edge: np.ndarray
+    side: np.ndarray
+
+
+class Merge(NamedTuple):
+    """How the edges that a caller gave were merged: given edge ``i`` became ``index[i]``, turned round if ``flip[i]``."""
+
+    index: np.ndarray
+    flip: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """A simple undirected graph whose edges keep the orientation in which they were given.
+
+    Build one with `grid`, `chain`, `complete`, `from_edges`, `from_edge_index`, `from_networkx`, `from_sparse` or `union`.
+
+    Attributes
+    ----------
+    n_nodes : int
+    edges : ndarray of int32, shape (n_edges, 2)
+        The first axis of a pairwise table belongs to ``edges[:, 0]``, the second to ``edges[:, 1]``.
+    edge_type : ndarray of int32, shape (n_edges,)
+        Edges of one type share a table (in a problem) or weights (in a model).
+    n_edge_types : int
+    shape : tuple of int or None
+        (height, width) of a grid.
+    parts : ndarray of int64 or None
+        Node offsets of the graphs that a `union` joined, with the total at the end.
+    merge : Merge or None
+        Set by ``duplicates="merge"``: how the given edges map to ``edges``.
+    """
+
+    n_nodes: int
+    edges: np.ndarray
+    edge_type: np.ndarray
+    n_edge_types: int = 1
+    shape: tuple[int, int] | None = None
+    parts: np.ndarray | None = None
+    merge: Merge | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        for array in (self.edges, self.edge_type, self.parts, *(self.merge or ())):
+            if array is not None:
+                array.flags.writeable = False
+
+    @property
+    def n_edges(self) -> int:
+        return len(self.edges)
+
+    def __repr__(self) -> str:
+        grid = f", grid {self.shape[0]}x{self.shape[1]}" if self.shape else ""
+        types = f", {self.n_edge_types} edge types" if self.n_edge_types > 1 else ""
+        return f"Graph({self.n_nodes} nodes, {self.n_edges} edges{grid}{types})"
+
+    @cached_property
+    def incidence(self) -> Incidence:
+        """Edges at each node, in the order of the edges."""
+        ends = self.edges.ravel()
+        order = np.argsort(ends, kind="stable")
+        ptr = np.zeros(self.n_nodes + 1, dtype=np.int64)
+        np.cumsum(np.bincount(ends, minlength=self.n_nodes), out=ptr[1:])
+        result = Incidence(ptr, (order >> 1).astype(np.int32), (order & 1).astype(np.int8))
+        for array in result:
+            array.flags.writeable = False
+        return result
+
+    @cached_property
+    def components(self) -> np.ndarray:
+        """Component number of each node; components are numbered by their lowest node."""
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        pattern = coo_array(
+            (np.ones(self.n_edges, dtype=np.int8), (self.edges[:, 0], self.edges[:, 1])), shape=(self.n_nodes,) * 2
+        )
+        _, label = connected_components(pattern, directed=False)
+        _, first, inverse = np.unique(label, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        return rank[inverse]
+
+    @cached_property
+    def is_forest(self) -> bool:
+        """Whether the graph has no cycle."""
+        if self.n_edges == 0:
+            return True
+        if self.n_edges >= self.n_nodes:
+            return False
+        return self.n_edges == self.n_nodes - (int(self.components.max()) + 1)
+
+    # ---- constructors ------------------------------------------------------------------------------------------
+
+    @classmethod
+    def grid(cls, height: int, width: int, connectivity: int = 4, edge_types: str = "tied") -> Graph:
+        """Grid whose node ``(row, column)`` has number ``row * width + column``.
+
+        Parameters
+        ----------
+        connectivity : {4, 8}
+        edge_types : {"tied", "direction"}
+            One type for all edges, or one per direction (horizontal 0, vertical 1, diagonals 2 and 3).
+
+        Examples
+        --------
+        >>> Graph.grid(2, 3).edges.tolist()
+        [[0, 1], [1, 2], [3, 4], [4, 5], [0, 3], [1, 4], [2, 5]]
+        """
+        height, width = _count(height, "grid height"), _count(width, "grid width")
+        if connectivity not in (4, 8):
+            raise InvalidGraphError(f"Graph.grid: connectivity is {connectivity!r}, wanted 4 or 8.")
+        if edge_types not in ("tied", "direction"):
+            raise InvalidGraphError(f'Graph.grid: edge_types is {edge_types!r}, wanted "tied" or "direction".')
+        _check_size(height * width, "Graph.grid")
+        node = np.arange(height * width, dtype=np.int32).reshape(height, width)
+        pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
+        if connectivity == 8:
+            pairs += [(node[:-1, :-1], node[1:, 1:]), (node[:-1, 1:], node[1:, :-1])]
+        edges = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs])
+        if edge_types == "tied":
+            return cls(node.size, edges, np.zeros(len(edges), dtype=np.int32), shape=(height, width))
+        kind = np.repeat(np.arange(len(pairs), dtype=np.int32), [a.size for a, _ in pairs])
+        return cls(node.size, edges, kind, n_edge_types=len(pairs), shape=(height, width))
+
+    @classmethod
+    def chain(cls, n_nodes: int) -> Graph:
+        """Chain ``0 - 1 - ... - (n_nodes - 1)``."""
+        n_nodes = _check_size(_count(n_nodes, "chain length"), "Graph.chain")
+        first = np.arange(max(n_nodes - 1, 0), dtype=np.int32)
+        return cls(n_nodes, np.stack([first, first + 1], axis=1), np.zeros(len(first), dtype=np.int32))
+
+    @classmethod
+    def complete(cls, n_nodes: int) -> Graph:
+        """All pairs ``(u, v)`` with ``u < v``."""
+        n_nodes = _check_size(_count(n_nodes, "number of nodes"), "Graph.complete")
+        u, v = np.triu_indices(n_nodes, 1)
+        return cls(n_nodes, np.stack([u, v], axis=1).astype(np.int32), np.zeros(len(u), dtype=np.int32))
+
+    @classmethod
+    def from_edges(
+        cls,
+        edges: Any,
+        n_nodes: int | None = None,
+        edge_type: Any = None,
+        duplicates: str = "error",
+    ) -> Graph:
+        """Graph from an (n_edges, 2) array of node pairs.
+
+        Parameters
+        ----------
+        edges : array-like of int, shape (n_edges, 2)
+        n_nodes : int, optional
+            Largest node number plus one by default; needed when the last nodes are isolated.
+        edge_type : array-like of int, shape (n_edges,), optional
+        duplicates : {"error", "merge"}
+            What to do with a pair that occurs twice, in the same or the opposite orientation. ``"merge"`` keeps
+            the first occurrence; a `Problem` on the graph still takes one table per *given* edge and sums them.
+        """
+        pairs = np.asarray(edges)
+        if pairs.size == 0:
+            pairs = pairs.reshape(0, 2).astype(np.int64)
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            hint = " For a (2, n_edges) array use Graph.from_edge_index." if pairs.ndim == 2 and len(pairs) == 2 else ""
+            raise InvalidGraphError(f"edges have shape {pairs.shape}, wanted (n_edges, 2).{hint}")
+        if pairs.dtype.kind not in "iu":
+            raise InvalidGraphError(
+                f"edges have dtype {pairs.dtype}, wanted integers; convert with edges.astype(int) if they are whole."
+            )
+        if n_nodes is None:
+            n_nodes = int(pairs.max()) + 1 if len(pairs) else 0
+        n_nodes = _check_size(_count(n_nodes, "n_nodes"), "Graph")
+        _check_range(pairs, n_nodes)
+        pairs = np.ascontiguousarray(pairs, dtype=np.int32)
+        loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+        if len(loops):
+            raise InvalidGraphError(
+                f"edge {loops[0]} joins node {pairs[loops[0], 0]} to itself ({len(loops)} self-loops in all). "
+                "Remove them; the score of a self-loop, the diagonal of its table, belongs into the unary."
+            )
+        kind, n_types = _edge_types(edge_type, len(pairs))
+        if duplicates not in ("error", "merge"):
+            raise InvalidGraphError(f'duplicates is {duplicates!r}, wanted "error" or "merge".')
+        key = np.minimum(pairs[:, 0], pairs[:, 1]).astype(np.int64) * n_nodes + np.maximum(pairs[:, 0], pairs[:, 1])
+        _, first, index = np.unique(key, return_index=True, return_inverse=True)
+        if len(first) == len(pairs):
+            return cls(n_nodes, _own(pairs, edges), kind, n_edge_types=n_types)
+        again = np.setdiff1d(np.arange(len(pairs)), first)
+        if duplicates == "error":
+            later = int(again[0])
+            earlier = int(first[index[later]])
+            u, v = pairs[later]
+            how = "the same orientation" if pairs[earlier, 0] == u else "the opposite orientation"
+            raise InvalidGraphError(
+                f"edge {later} ({u}-{v}) repeats edge {earlier} in {how} ({len(again)} repeated edges in all). "
+                'Pass duplicates="merge" to join them (a Problem then sums their tables), or remove them.'
+            )
+        kept = np.sort(first)
+        index = np.searchsorted(kept, first[index])
+        clash = np.flatnonzero(kind != kind[kept[index]])
+        if len(clash):
+            raise InvalidGraphError(
+                f"edge {clash[0]} of type {kind[clash[0]]} repeats edge {kept[index[clash[0]]]} of type "
+                f"{kind[kept[index[clash[0]]]]}: edges of different types cannot be merged."
+            )
+        flip = pairs[:, 0] != pairs[kept[index], 0]
+        return cls(n_nodes, pairs[kept], kind[kept], n_edge_types=n_types, merge=Merge(index, flip))
+
+    @classmethod
+    def from_edge_index(
+        cls, edge_index: Any, n_nodes: int | None = None, edge_type: Any = None, duplicates: str = "error"
+    ) -> Graph:
+        """Graph from a (2, n_edges) array, as PyTorch Geometric has it.
+
+        There each undirected edge usually stands twice, once per direction: pass ``duplicates="merge"``.
+        """
+        index = np.asarray(edge_index)
+        if index.size == 0:
+            index = index.reshape(2, 0).astype(np.int64)
+        if index.ndim != 2 or index.shape[0] != 2:
+            hint = " For an (n_edges, 2) array use Graph.from_edges." if index.ndim == 2 and index.shape[1] == 2 else ""
+            raise InvalidGraphError(f"edge_index has shape {index.shape}, wanted (2, n_edges).{hint}")
+        return cls.from_edges(index.T, n_nodes, edge_type, duplicates)
+
+    @classmethod
+    def from_networkx(
+        cls, graph: Any, nodes: Sequence[Any] | None = None, edge_type: str | None = None, duplicates: str = "error"
+    ) -> Graph:
+        """Graph from a networkx graph (networkx itself is not imported).
+
+        Parameters
+        ----------
+        nodes : sequence, optional
+            Order of the nodes; ``list(graph.nodes)`` by default.
+        edge_type : str, optional
+            Edge attribute that holds an integer type.
+        duplicates : {"error", "merge"}
+            For directed graphs and multigraphs.
+        """
+        order = list(graph.nodes) if nodes is None else list(nodes)
+        number = {node: i for i, node in enumerate(order)}
+        if len(number) != len(order):
+            raise InvalidGraphError("nodes lists a node twice.")
+        pairs, kinds = [], []
+        for u, v, data in graph.edges(data=True):
+            if u not in number or v not in number:
+                raise InvalidGraphError(f"edge {u!r}-{v!r} has an end that is not in nodes.")
+            pairs.append((number[u], number[v]))
+            if edge_type is not None:
+                if edge_type not in data:
+                    raise InvalidGraphError(f"edge {u!r}-{v!r} has no attribute {edge_type!r}.")
+                kinds.append(data[edge_type])
+        return cls.from_edges(pairs, len(order), kinds if edge_type is not None else None, duplicates)
+
+    @classmethod
+    def from_sparse(cls, adjacency: Any) -> Graph:
+        """Graph from a square scipy sparse matrix: an edge for each non-zero entry.
+
+        A pair stored in both triangles is one edge, oriented from the lower to the higher node; a pair stored
+        once is oriented from its row to its column.
+        """
+        matrix = adjacency.tocoo()
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise InvalidGraphError(f"the adjacency matrix has shape {matrix.shape}, wanted a square one.")
+        row, col, data = np.asarray(matrix.row), np.asarray(matrix.col), np.asarray(matrix.data)
+        keep = data != 0
+        row, col = row[keep].astype(np.int64), col[keep].astype(np.int64)
+        n = matrix.shape[0]
+        stored = np.unique(row * n + col)
+        row, col = stored // max(n, 1), stored % max(n, 1)
+        both = np.isin(col * n + row, stored)
+        once = ~both | (row <= col)
+        return cls.from_edges(np.stack([row[once], col[once]], axis=1), n)
+
+    @classmethod
+    def union(cls, graphs: Iterable[Graph]) -> Graph:
+        """Disjoint union: the nodes and edges of each graph follow those of the graphs before it."""
+        graphs = list(graphs)
+        parts = np.cumsum([0] + [g.n_nodes for g in graphs], dtype=np.int64)
+        _check_size(int(parts[-1]), "Graph.union")
+        edges = [g.edges + np.int32(offset) for g, offset in zip(graphs, parts, strict=False)]
+        return cls(
+            int(parts[-1]),
+            np.concatenate(edges) if edges else np.zeros((0, 2), dtype=np.int32),
+            np.concatenate([g.edge_type for g in graphs]) if graphs else np.zeros(0, dtype=np.int32),
+            n_edge_types=max((g.n_edge_types for g in graphs), default=1),
+            parts=parts,
+        )
+
+
+def _own(converted: np.ndarray, given: Any) -> np.ndarray:
+    return converted.copy() if np.shares_memory(converted, np.asarray(given)) else converted
+
+
+def _count(value: Any, name: str) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise InvalidGraphError(f"{name} is {value!r}, wanted a whole number.")
+    if value < 0:
+        raise InvalidGraphError(f"{name} is {value}, wanted 0 or more.")
+    return int(value)
+
+
+def _check_size(n_nodes: int, what: str) -> int:
+    if n_nodes > 2**31 - 1:
+        raise InvalidGraphError(f"{what}: {n_nodes} nodes; at most 2**31 - 1 can be numbered.")
+    return n_nodes
+
+
+def _check_range(pairs: np.ndarray, n_nodes: int) -> None:
+    bad = (pairs < 0) | (pairs >= n_nodes)
+    if not bad.any():
+        return
+    edge = int(np.flatnonzero(bad.any(axis=1))[0])
+    node = int(pairs[edge][bad[edge]][0])
+    hint = " 1-based edges? Subtract 1." if pairs.min() >= 1 and pairs.max() == n_nodes else ""
+    valid = f"0..{n_nodes - 1}" if n_nodes else "none"
+    raise InvalidGraphError(f"edge {edge} names node {node}, but the graph has {n_nodes} nodes ({valid}).{hint}")
+
+
+def _edge_types(edge_type: Any, n_edges: int) -> tuple[np.ndarray, int]:
+    if edge_type is None:
+        return np.zeros(n_edges, dtype=np.int32), 1
+    kind = np.asarray(edge_type)
+    if kind.size == 0:
+        kind = kind.astype(np.int64)
+    if kind.shape != (n_edges,) or kind.dtype.kind not in "iu":
+        raise InvalidGraphError(
+            f"edge_type has shape {kind.shape} and dtype {kind.dtype}, wanted {n_edges} integers, one per edge."
+        )
+    if len(kind) and (kind.min() < 0 or kind.max() >= 2**31 - 1):
+        raise InvalidGraphError(f"edge_type ranges from {kind.min()} to {kind.max()}, wanted 0 or more.")
+    return kind.astype(np.int32), int(kind.max()) + 1 if len(kind) else 1

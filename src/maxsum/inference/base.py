@@ -1,0 +1,236 @@
+"""What a solver is, and the loop driver that all of them share."""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..core.certificate import Certificate, MessageCertificate
+from ..core.errors import CertificateError, InvalidProblemError, UnsupportedProblemError
+from ..core.problem import Messages, Problem
+from ..core.result import Guarantee, Result, Termination, TracePoint
+
+log = logging.getLogger("maxsum")
+
+Callback = Callable[[TracePoint], Any]
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether a solver takes a problem; if not, why, and the object that shows it."""
+
+    ok: bool
+    reason: str = ""
+    witness: Any = None
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+class Solver(ABC):
+    """A MAP solver. Parameters are set once; `solve` writes nothing on the object, so threads may share it."""
+
+    time_limit: float | None = None
+    does: ClassVar[str] = ""
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @abstractmethod
+    def supports(self, problem: Problem) -> Support:
+        """Whether `solve` takes the problem, and if not, why not."""
+
+    @abstractmethod
+    def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
+        """Solve inside ``run``, which catches interrupts: offer labellings and certificates as they are found."""
+
+    def solve(self, problem: Problem, init: Any = None, callback: Callback | None = None) -> Result:
+        """Solve a problem.
+
+        Parameters
+        ----------
+        init : Result, Messages or ndarray, optional
+            Warm start: an earlier result for this or a similar problem, or messages.
+        callback : callable, optional
+            Called with a `TracePoint` at each step; a true return value stops the run.
+        """
+        support = self.supports(problem)
+        if not support:
+            raise UnsupportedProblemError(f"{self.name} {support.reason}. {_alternatives(problem, self.name)}")
+        run = Run(self.name, problem, self.time_limit, callback)
+        with run:
+            self._run(problem, run, run.warm_start(init))
+        return run.result()
+
+
+def _alternatives(problem: Problem, but: str) -> str:
+    from .registry import SOLVERS
+
+    able = [name for name, solver in SOLVERS.items() if name != but and solver().supports(problem)]
+    return f"Solvers that accept this problem: {', '.join(able) if able else 'none'}."
+
+
+class Run:
+    """State of one solve: clock, limits, callback, trace, best labelling, best certificate.
+
+    Used as a context manager: ``Ctrl-C`` inside ends the block and leaves the best answer so far.
+    """
+
+    def __init__(self, solver: str, problem: Problem, time_limit: float | None = None, callback: Callback | None = None):
+        if time_limit is not None and not time_limit >= 0:
+            raise InvalidProblemError(f"time_limit is {time_limit}, wanted seconds >= 0, or None.")
+        self.solver, self.problem = solver, problem
+        self.callback = callback
+        self.started = time.perf_counter()
+        self.time_limit = time_limit
+        self.labels: np.ndarray | None = None
+        self.score = -np.inf
+        self.bound = np.inf
+        self.certificate: Certificate | None = None
+        self.gap: float | None = None
+        self.termination = Termination.converged
+        self.message = ""
+        self.marginals: np.ndarray | None = None
+        self.fixed: np.ndarray | None = None
+        self.n_iter = 0
+        self.trace: list[TracePoint] = []
+        self._compiled = _compile_seconds()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self.termination = Termination.interrupted
+            return True
+        return False
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the time limit (``inf`` without one)."""
+        return np.inf if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
+
+    def warm_start(self, init: Any) -> Messages | None:
+        """Messages of ``init``; a result's labelling is offered at once, and its certificate kept until a better one comes."""
+        if init is None:
+            return None
+        messages = init
+        if isinstance(init, Result):
+            if init.labels is not None:
+                self.offer(init.labels)
+            if init.certificate is not None:
+                self.certify(init.certificate.bound(self.problem), init.certificate)
+            messages = init.messages
+        return None if messages is None else self.problem.as_messages(messages)
+
+    def offer(self, labels: np.ndarray) -> bool:
+        """Keep a copy of the labelling if it is the best so far."""
+        score = self.problem.score(labels)
+        if score > self.score:
+            self.labels, self.score, self.gap = np.array(labels, dtype=np.int32), score, None
+            return True
+        return False
+
+    def certify(self, bound: float, certificate: Certificate, gap: float | None = None) -> bool:
+        """Keep the certificate if its bound is the best so far; ``gap`` if it is known without cancellation."""
+        if bound < self.bound or self.certificate is None:
+            self.bound, self.certificate, self.gap = bound, certificate, gap
+            return True
+        return False
+
+    def step(self, n_iter: int) -> bool:
+        """Record a step; True if the run has to stop (time limit or callback)."""
+        self.n_iter = n_iter
+        point = TracePoint(n_iter, self.seconds, self.score, self.bound)
+        self.trace.append(point)
+        if self.callback is not None and self.callback(point):
+            self.termination = Termination.stopped
+            return True
+        if self.time_limit is not None and self.seconds >= self.time_limit:
+            self.termination = Termination.time_limit
+            return True
+        return False
+
+    def result(self) -> Result:
+        """The best answer, with the gap recomputed from the certificate and the guarantee that follows from it."""
+        gap, bound = self._measure()
+        guarantee = _guarantee(self.problem, self.labels, gap, bound)
+        result = Result(
+            labels=self.labels,
+            score=self.score,
+            bound=bound,
+            gap=gap,
+            termination=self.termination,
+            guarantee=guarantee,
+            message=self.message or f"{self.solver}: {_sentence(guarantee)} ({self.termination.replace('_', ' ')}).",
+            certificate=self.certificate,
+            solver=self.solver,
+            marginals=self.marginals,
+            fixed=self.fixed,
+            n_iter=self.n_iter,
+            seconds=self.seconds,
+            compile_seconds=_compile_seconds() - self._compiled,
+            trace=tuple(self.trace),
+        )
+        if result.labels is not None:
+            result.labels.flags.writeable = False
+        log.info("%r", result)
+        return result
+
+    def _measure(self) -> tuple[float, float]:
+        if self.certificate is None:
+            return np.inf, np.inf
+        if self.gap is not None and self.labels is not None:
+            return self.gap, self.score + self.gap
+        if isinstance(self.certificate, MessageCertificate):
+            from .prepare import measure
+
+            bound, gap = measure(self.problem, self.certificate.messages, self.labels)
+        elif self.labels is not None and np.isfinite(self.bound):
+            bound, gap = self.certificate.evaluate(self.problem, self.labels)
+        else:
+            return np.inf, self.bound
+        if self.labels is None:
+            return np.inf, bound
+        if gap < -self.problem.resolution:
+            raise CertificateError(f"{self.solver}: bound {bound} is below the score {self.score} of its labelling.")
+        return max(gap, 0.0), max(bound, self.score)
+
+
+def _guarantee(problem: Problem, labels: np.ndarray | None, gap: float, bound: float) -> Guarantee:
+    if np.isneginf(bound):
+        return Guarantee.infeasible
+    if labels is None:
+        return Guarantee.upper_bound if np.isfinite(bound) else Guarantee.none
+    if gap <= problem.resolution:
+        return Guarantee.optimal
+    return Guarantee.within_gap if np.isfinite(gap) else Guarantee.feasible
+
+
+def _sentence(guarantee: Guarantee) -> str:
+    return {
+        Guarantee.optimal: "the labelling is proven optimal",
+        Guarantee.within_gap: "the labelling is proven to be within the gap of the optimum",
+        Guarantee.upper_bound: "an upper bound, but no labelling, was found",
+        Guarantee.feasible: "a labelling without a bound",
+        Guarantee.infeasible: "proven: no labelling satisfies the hard constraints",
+        Guarantee.none: "nothing was found",
+    }[guarantee]
+
+
+def _compile_seconds() -> float:
+    import sys
+
+    jit = sys.modules.get("maxsum.kernels.jit")
+    return 0.0 if jit is None else float(jit.compile_clock.seconds)

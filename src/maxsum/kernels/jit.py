@@ -1,0 +1,64 @@
+"""The one decorator of all kernels.
+
+Compiled code is cached on disk. ``MAXSUM_CACHE=0`` in the environment turns the cache off; where no cache can be written
+(a read-only install without a home) numba would fail at the first kernel, so one warning is given and the cache is off.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+from numba.core import event
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_cache = os.environ.get("MAXSUM_CACHE", "1") != "0"
+
+
+def kernel(function: F) -> F:
+    """Compile without the GIL; NaN never enters a kernel, so maxima may be vectorised (``-inf`` keeps its meaning)."""
+    global _cache
+    options: dict[str, Any] = dict(nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
+    if _cache:
+        try:
+            return numba.njit(cache=True, **options)(function)
+        except RuntimeError as error:
+            _cache = False
+            warnings.warn(
+                f"no place for compiled kernels can be written ({error}); every process compiles them anew. "
+                "Set NUMBA_CACHE_DIR to a folder that can be written.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    return numba.njit(**options)(function)
+
+
+class _CompileClock(event.Listener):
+    """Adds up the time that numba spends compiling, nested compilations counted once."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+        self._start = 0.0
+
+    def on_start(self, event: Any) -> None:
+        import time
+
+        if self._depth == 0:
+            self._start = time.perf_counter()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        import time
+
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._start
+
+
+compile_clock = _CompileClock()
+event.register("numba:compile", compile_clock)
