@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InvalidProblemError, NotAssociativeError
+from .validation import as_float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,7 +114,7 @@ def _members(c: int, given: Any, n_nodes: int) -> np.ndarray:
 
 
 def _weights(c: int, given: Any, n_labels: int, usable: int) -> np.ndarray:
-    weight = np.asarray(given, dtype=np.float64)
+    weight = as_float(given, f"weights of clique {c}")
     if weight.ndim == 0:
         weight = np.full(n_labels, float(weight))
     if weight.ndim != 1 or not usable <= len(weight) <= n_labels:

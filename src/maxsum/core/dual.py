@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .rows import row_max, row_min
+
 if TYPE_CHECKING:
     from .problem import Messages, Problem
 
 _CHUNK = 1 << 21
+_EPS = float(np.finfo(float).eps)
 
 
 class Slack(NamedTuple):
     """Bound, and the part of it that a labelling does not reach, term by term.
 
-    ``gap`` is the sum of ``node``, ``edge`` and ``clique``, each of them >= 0, and ``bound == F(labels) + gap``.
+    ``gap`` is the sum of ``node``, ``edge`` and ``clique``, each of them >= 0, plus `rounding`; ``bound == F(labels) + gap``.
     """
 
     bound: float
@@ -49,9 +52,8 @@ def arc_consistent(problem: Problem, domain: np.ndarray | None = None) -> np.nda
     """
     domain = own_labels(problem) if domain is None else domain.copy()
     allowed = ~np.isneginf(problem.tables)
-    dirty = np.zeros(problem.n_edges, dtype=bool)
-    dirty[:] = ~allowed.all(axis=(1, 2))[problem.edge_table]
-    hard = dirty.copy()
+    hard = ~np.logical_and.reduce(allowed, axis=(1, 2))[problem.edge_table]
+    dirty = hard
     if not hard.any():
         return domain
     u, v = problem.graph.edges.T
@@ -81,7 +83,7 @@ def slack(problem: Problem, messages: Messages, labels: np.ndarray, domain: np.n
 def node_scores(problem: Problem, messages: Messages, domain: np.ndarray) -> np.ndarray:
     """Centred reparametrised node scores (N, K), ``-inf`` outside the domain."""
     scores = np.where(domain, problem.unary, -np.inf)
-    top = scores.max(axis=1, initial=-np.inf)
+    top = row_max(scores)
     scores -= np.where(np.isneginf(top), 0.0, top)[:, None]
     np.subtract.at(scores, problem.graph.edges[:, 0], messages.edge[0])
     np.subtract.at(scores, problem.graph.edges[:, 1], messages.edge[1])
@@ -108,7 +110,7 @@ def excess(problem: Problem, messages: Messages, domain: np.ndarray, labels: np.
     theta = node_scores(problem, messages, own_labels(problem))
     node_at = theta[np.arange(problem.n_nodes), labels]
     theta = np.where(domain, theta, -np.inf)
-    top = theta.max(axis=1, initial=-np.inf)
+    top = row_max(theta)
     everything = np.ones_like(domain)
     edge = np.zeros(problem.n_edges)
     for part in _chunks(np.arange(problem.n_edges), problem.n_labels):
@@ -121,12 +123,12 @@ def excess(problem: Problem, messages: Messages, domain: np.ndarray, labels: np.
     clique_at = _clique_terms(problem, messages, everything, labels)[1]
     with np.errstate(invalid="ignore"):
         total = float((top - node_at).sum() + edge.sum() + (clique_top - clique_at).sum())
-        return total, top[:, None] - theta
+        return total + rounding(problem, messages), top[:, None] - theta
 
 
 def _evaluate(problem: Problem, messages: Messages, domain: np.ndarray, labels: np.ndarray | None) -> Slack:
     theta = node_scores(problem, messages, domain)
-    node_top = theta.max(axis=1, initial=-np.inf)
+    node_top = row_max(theta)
     node_at = np.zeros(problem.n_nodes) if labels is None else theta[np.arange(problem.n_nodes), labels]
     edge_top, edge_at = np.zeros(problem.n_edges), np.zeros(problem.n_edges)
     for part in _chunks(np.arange(problem.n_edges), problem.n_labels):
@@ -139,12 +141,13 @@ def _evaluate(problem: Problem, messages: Messages, domain: np.ndarray, labels: 
     if problem.n_nodes and (np.isneginf(node_top).any() or np.isneginf(edge_top).any()):
         return Slack(-np.inf, np.inf, node_top, edge_top, clique_top)
     if labels is None:
-        best = np.where(domain, problem.unary, -np.inf).max(axis=1, initial=-np.inf)
+        best = row_max(np.where(domain, problem.unary, -np.inf))
         terms = (best, node_top, edge_centres(problem), edge_top, clique_top)
         total = np.longdouble(problem.offset) + sum(term.sum(dtype=np.longdouble) for term in terms)
+        total += rounding(problem, messages)
         return Slack(float(total), np.nan, node_top, edge_top, clique_top)
     node, edge, clique = node_top - node_at, edge_top - edge_at, clique_top - clique_at
-    gap = float(node.sum() + edge.sum() + clique.sum())
+    gap = float(node.sum() + edge.sum() + clique.sum()) + rounding(problem, messages)
     return Slack(problem.score(labels) + gap if np.isfinite(gap) else np.inf, gap, node, edge, clique)
 
 
@@ -159,7 +162,7 @@ def _clique_terms(
     if not len(cliques):
         return np.zeros(0), np.zeros(0)
     psi = np.where(domain[cliques.nodes], messages.clique, -np.inf)
-    apart = np.add.reduceat(psi.max(axis=1), cliques.ptr[:-1])
+    apart = np.add.reduceat(row_max(psi), cliques.ptr[:-1])
     together = (cliques.weights + np.add.reduceat(psi, cliques.ptr[:-1], axis=0)).max(axis=1)
     top = np.maximum(apart, together)
     if labels is None:
@@ -170,30 +173,90 @@ def _clique_terms(
 
 def edge_centres(problem: Problem) -> np.ndarray:
     """Best finite entry of each edge's weighted table (0 where all are forbidden)."""
-    finite = np.isfinite(problem.tables)
-    high = np.where(finite, problem.tables, -np.inf).max(axis=(1, 2), initial=-np.inf)
-    low = np.where(finite, problem.tables, np.inf).min(axis=(1, 2), initial=np.inf)
-    high, low = np.where(np.isfinite(high), high, 0.0), np.where(np.isfinite(low), low, 0.0)
-    weight = problem.edge_weight
-    return np.where(weight >= 0, high[problem.edge_table], low[problem.edge_table]) * weight
+    high, low = table_extremes(problem)
+    return np.where(problem.edge_weight >= 0, high, low) * problem.edge_weight
+
+
+def table_extremes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Largest and smallest finite entry of each edge's table (0 where none); padding past the nodes' labels does not count."""
+    memo = problem.__dict__.get("_table_extremes")
+    if memo is None:
+        memo = problem.__dict__["_table_extremes"] = _table_extremes(problem)
+    return memo
+
+
+def _table_extremes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    n, kind = problem.n_labels, problem.edge_table
+    shapes = np.full((len(problem.tables), 2), n)
+    source = np.arange(len(problem.tables))
+    if problem.n_nodes and problem.n_states.min() < n:
+        states = problem.n_states[problem.graph.edges].astype(np.int64)
+        code = (kind.astype(np.int64) * (n + 1) + states[:, 0]) * (n + 1) + states[:, 1]
+        _, first, kind = np.unique(code, return_index=True, return_inverse=True)
+        shapes, source = states[first], problem.edge_table[first]
+    high, low, label = np.zeros(len(source)), np.zeros(len(source)), np.arange(n)
+    for part in _chunks(np.arange(len(source)), n):
+        table = problem.tables[source[part]]
+        own = (label[:, None] < shapes[part, 0, None, None]) & (label < shapes[part, 1, None, None]) & np.isfinite(table)
+        some = own.any(axis=(1, 2))
+        high[part] = np.where(some, np.where(own, table, -np.inf).max(axis=(1, 2)), 0.0)
+        low[part] = np.where(some, np.where(own, table, np.inf).min(axis=(1, 2)), 0.0)
+    return high[kind], low[kind]
+
+
+def spreads(problem: Problem) -> np.ndarray:
+    """Largest minus smallest finite value of each term that is not constant."""
+    node = row_max(problem.unary) - row_min(np.where(np.isneginf(problem.unary), np.inf, problem.unary))
+    high, low = table_extremes(problem)
+    every = np.concatenate([node, (high - low) * np.abs(problem.edge_weight), row_max(problem.cliques.weights)])
+    return every[every > 0]
 
 
 def typical_spread(problem: Problem) -> float:
-    """Number of terms that are not constant, times the median of their spreads (largest minus smallest finite value)."""
-    masked = np.where(own_labels(problem), problem.unary, np.nan)
-    with np.errstate(invalid="ignore"):
-        node = _spread(masked)
-        table = _spread(np.where(np.isfinite(problem.tables), problem.tables, np.nan).reshape(len(problem.tables), -1))
-    clique = problem.cliques.weights.max(axis=1, initial=0.0)
-    spreads = np.concatenate([node, table[problem.edge_table] * np.abs(problem.edge_weight), clique])
-    spreads = spreads[spreads > 0]
-    return float(np.median(spreads) * len(spreads)) if len(spreads) else 0.0
+    """Median spread of a term, times the number of terms that are not constant: a scale that one huge term cannot move."""
+    each = spreads(problem)
+    return float(np.median(each) * len(each)) if len(each) else 0.0
 
 
-def _spread(rows: np.ndarray) -> np.ndarray:
-    if not rows.size:
-        return np.zeros(len(rows))
-    return np.fmax.reduce(rows, axis=1) - np.fmin.reduce(rows, axis=1)
+def resolution(problem: Problem) -> float:
+    """Gap that is numerically nothing: 1e-9 of the typical spread, plus the rounding error of the sum of all terms."""
+    return 1e-9 * typical_spread(problem) + 4 * _EPS * float(spreads(problem).sum())
+
+
+def step(problem: Problem) -> float:
+    """1 if every score of the problem is a whole number (so that two labellings differ by 0 or at least 1), else 0."""
+    samples = (problem.unary[:64], problem.tables[:64])
+    arrays = (problem.edge_weight, problem.cliques.weights, problem.tables, problem.unary, np.array([problem.offset]))
+    if not all(_whole(values) for values in samples + arrays):
+        return 0.0
+    sizes = [float(np.abs(np.where(np.isfinite(values), values, 0.0)).max(initial=0.0)) for values in arrays]
+    total = (sizes[0] * sizes[2] + sizes[1] + sizes[3]) * (problem.n_nodes + problem.n_edges + len(problem.cliques)) + sizes[4]
+    return 1.0 if total < 2.0**50 else 0.0
+
+
+def _whole(values: np.ndarray) -> bool:
+    return bool((np.isneginf(values) | (values == np.floor(values))).all())
+
+
+def rounding(problem: Problem, messages: Messages) -> float:
+    """What rounding can add to or hide from a gap: large messages cancel, and leave their last digits behind.
+
+    At node ``v`` with ``d`` messages, ``q_v`` less their sum is off by at most ``d`` units of the sum of their sizes. The
+    answer is 0 where it is below `resolution`, so it matters only for messages far larger than the scores.
+    """
+    ends, members = problem.graph.edges, problem.cliques.nodes
+    n_messages = 2 * len(ends) + len(members)
+    largest = max((max(part.max(initial=0.0), -part.min(initial=0.0)) for part in messages), default=0.0)
+    degree = problem.graph.degrees
+    if len(members):
+        degree = degree + np.bincount(members, minlength=problem.n_nodes)
+    if 2 * _EPS * float(largest) * n_messages * (int(degree.max(initial=0)) + 2) <= problem.resolution:
+        return 0.0
+    size = [np.maximum(row_max(part), -row_min(part)) for part in messages]
+    error = 0.0
+    for nodes, part in ((ends[:, 0], size[0][0]), (ends[:, 1], size[0][1]), (members, size[1])):
+        error += 2 * _EPS * float(((degree[nodes] + 2) * part).sum())
+    return error if error > problem.resolution else 0.0
 
 
 def _chunks(edges: np.ndarray, n_labels: int) -> Iterator[np.ndarray]:

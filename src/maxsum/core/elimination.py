@@ -20,7 +20,7 @@ class EliminationOrder:
     nodes: tuple[int, ...]
     separators: tuple[tuple[int, ...], ...]
     width: int
-    cells: int
+    cells: float
 
 
 def elimination_order(
@@ -58,7 +58,7 @@ def elimination_order(
     heap = [key(v) for v in range(problem.n_nodes)]
     heapq.heapify(heap)
     done = [False] * problem.n_nodes
-    nodes, separators, width, total = [], [], 0, 0
+    nodes, separators, width, total = [], [], 0, 0.0
     while heap:
         entry = heapq.heappop(heap)
         v = entry[2]
@@ -70,7 +70,7 @@ def elimination_order(
             continue
         near = neighbours[v]
         width = max(width, len(near))
-        total += int(now[1])
+        total += now[1]
         if (max_width is not None and width > max_width) or (max_cells is not None and total > max_cells):
             return None
         done[v] = True

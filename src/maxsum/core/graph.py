@@ -21,9 +21,9 @@ class Incidence(NamedTuple):
 
 
 class Merge(NamedTuple):
-    """How the edges that a caller gave were merged: given edge ``i`` became ``index[i]``, turned round if ``flip[i]``."""
+    """How the edges that a caller gave were merged: given edge ``i`` became ``target[i]``, turned round if ``flip[i]``."""
 
-    index: np.ndarray
+    target: np.ndarray
     flip: np.ndarray
 
 
@@ -82,6 +82,11 @@ class Graph:
         for array in result:
             array.flags.writeable = False
         return result
+
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        """Number of edges at each node."""
+        return np.bincount(self.edges.ravel(), minlength=self.n_nodes)
 
     @cached_property
     def components(self) -> np.ndarray:

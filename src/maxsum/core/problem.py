@@ -12,7 +12,7 @@ import numpy as np
 from .cliques import Cliques
 from .errors import InvalidProblemError
 from .graph import Graph
-from .validation import as_float, as_labels, read_only, states_and_unary, tables_and_edges
+from .validation import LARGEST, as_float, as_labels, read_only, states_and_unary, tables_and_edges
 
 if TYPE_CHECKING:
     from .structure import Structure
@@ -86,8 +86,8 @@ class Problem:
     ):
         if not isinstance(graph, Graph):
             raise InvalidProblemError(f"graph is a {type(graph).__name__}, wanted maxsum.Graph (see Graph.from_edges).")
-        if not np.isfinite(offset):
-            raise InvalidProblemError(f"offset is {offset}, wanted a finite number.")
+        if not abs(offset) <= LARGEST:
+            raise InvalidProblemError(f"offset is {offset}, wanted a finite number of at most {LARGEST} in size.")
         states, scores = states_and_unary(graph, unary, n_states)
         n_labels = scores.shape[1]
         bank, number, weight = tables_and_edges(graph, states, n_labels, tables, edge_table, edge_weight)
@@ -118,7 +118,9 @@ class Problem:
 
     def __repr__(self) -> str:
         cliques = f", {len(self.cliques)} cliques" if len(self.cliques) else ""
-        return f"Problem({self.n_nodes} nodes, {self.n_edges} edges, {self.n_labels} labels, {len(self.tables)} tables{cliques})"
+        return (
+            f"Problem({self.n_nodes} nodes, {self.n_edges} edges, {self.n_labels} labels, {len(self.tables)} tables{cliques})"
+        )
 
     @classmethod
     def from_costs(
@@ -161,10 +163,21 @@ class Problem:
 
     @cached_property
     def resolution(self) -> float:
-        """Size of a gap that is numerically nothing: 1e-9 of the typical spread of a term, times the number of terms."""
-        from .dual import typical_spread
+        """Gap that is numerically nothing: 1e-9 of the typical spread of a term, times the number of terms, plus rounding."""
+        from .dual import resolution
 
-        return 1e-9 * typical_spread(self)
+        return resolution(self)
+
+    @cached_property
+    def step(self) -> float:
+        """1 if all scores are whole numbers, so that labellings differ by 0 or at least 1; 0 otherwise."""
+        from .dual import step
+
+        return step(self)
+
+    def round_gap(self, gap: float) -> float:
+        """A gap between two scores that a proof of ``gap`` leaves open: rounded down to a multiple of `step`."""
+        return float(np.floor(gap + self.resolution)) if self.step and np.isfinite(gap) else gap
 
     # ---- scores and bounds -------------------------------------------------------------------------------------
 
@@ -284,7 +297,7 @@ class Problem:
         )
 
     def save(self, path: str | Path, **options: Any) -> None:
-        """Write the problem to ``.npz`` (exact) or ``.uai``, whole or not at all; see `maxsum.files.save`."""
+        """Write the problem to ``.npz`` (exact) or ``.uai``, whole or not at all; see `maxsum.core.files.save`."""
         from .files import save
 
         save(self, path, **options)
@@ -293,7 +306,7 @@ class Problem:
 def _negate(values: Any) -> Any:
     if values is None:
         return None
-    if isinstance(values, (list, tuple)) and len({np.shape(v) for v in values}) > 1:
+    if isinstance(values, (list, tuple)):
         return [-as_float(v, "costs") for v in values]
     return -as_float(values, "costs")
 

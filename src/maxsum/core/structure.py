@@ -112,7 +112,7 @@ def supermodularity_witness(problem: Problem) -> Witness | None:
     n = problem.n_labels + 1
     code = ((problem.edge_table * 3 + sign + 1) * n + sides[0]) * n + sides[1]
     distinct = np.sort(np.unique(code, return_index=True)[1])
-    hard = np.isneginf(problem.tables).any(axis=(1, 2))[problem.edge_table[distinct]]
+    hard = np.logical_or.reduce(np.isneginf(problem.tables), axis=(1, 2))[problem.edge_table[distinct]]
     bad = [_first_adjacent(problem, distinct[~hard], sign, sides), _first_lattice(problem, distinct[hard], sides)]
     found = [b for b in bad if b is not None]
     if not found:
@@ -163,8 +163,8 @@ def _lattice_violation(table: np.ndarray) -> tuple[tuple[int, int, int, int], fl
             cross = table[k2][:, None] + table[k][None, :]
             low, high = np.triu_indices(cols, 1)
             kept, crossed = same[low, high], cross[low, high]
-            room = noise * np.abs(np.where(np.isfinite(crossed), crossed, 0.0))
-            bad = np.flatnonzero(kept < crossed - room)
+            size = np.abs(table[k2][low]) + np.abs(table[k][high]) + np.abs(table[k][low]) + np.abs(table[k2][high])
+            bad = np.flatnonzero(kept < crossed - noise * np.where(np.isfinite(size), size, 0.0))
             if len(bad):
                 value = kept[bad[0]] - crossed[bad[0]]
                 return (k, int(low[bad[0]]), k2, int(high[bad[0]])), float(value)
@@ -186,7 +186,7 @@ def _associative(problem: Problem) -> tuple[bool, bool]:
             return False, False
         diagonal = np.diag(table) - base
         signs = sign[problem.edge_table == t]
-        if (signs > 0).any() and diagonal.min() < 0 or (signs < 0).any() and diagonal.max() > 0:
+        if ((signs > 0).any() and diagonal.min() < 0) or ((signs < 0).any() and diagonal.max() > 0):
             return False, False
         potts &= bool((diagonal == diagonal[0]).all())
     return associative, potts

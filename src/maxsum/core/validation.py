@@ -8,6 +8,9 @@ import numpy as np
 
 from .errors import InfeasibleError, InvalidProblemError
 from .graph import Graph
+from .rows import row_max
+
+LARGEST = 1e100
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -20,10 +23,25 @@ def as_float(values: Any, name: str) -> np.ndarray:
     given = np.asarray(values)
     if given.dtype.kind not in "fiub":
         raise InvalidProblemError(f"{name} has dtype {given.dtype}, wanted real numbers.")
-    array = np.ascontiguousarray(given, dtype=np.float64)
-    if array is values and not given.flags.writeable:
+    array = np.asarray(given, dtype=np.float64, order="C")
+    if array.size and max(np.fmax.reduce(array, axis=None), -np.fmin.reduce(array, axis=None)) > LARGEST:
+        large = np.isfinite(array) & (np.abs(array) > LARGEST)
+        if large.any():
+            raise InvalidProblemError(
+                f"{name} holds {array[large][0]}, wanted numbers of at most {LARGEST} in size: sums of larger ones overflow. Rescale."
+            )
+    if array is not given and array.base is None:
         return array
-    return array.copy() if np.shares_memory(array, given) else array
+    return array if _frozen(array) else array.copy()
+
+
+def _frozen(array: Any) -> bool:
+    """Whether nobody can write to the memory of an array: neither it nor an array that it is a view of is writeable."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base
+    return array is None
 
 
 def states_and_unary(graph: Graph, unary: Any, n_states: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +99,7 @@ def _states(n_states: Any, n_nodes: int, n_labels: int) -> np.ndarray:
 def _check_unary(scores: np.ndarray) -> None:
     if not scores.size:
         return
-    top = scores.max(axis=1)
+    top = row_max(scores)
     if np.isnan(top).any() or np.isposinf(top).any():
         v = int(np.flatnonzero(np.isnan(top) | np.isposinf(top))[0])
         k = int(np.flatnonzero(np.isnan(scores[v]) | np.isposinf(scores[v]))[0])
@@ -117,7 +135,7 @@ def tables_and_edges(
 
 def _given_edges(graph: Graph) -> np.ndarray:
     assert graph.merge is not None
-    ends = graph.edges[graph.merge.index]
+    ends = graph.edges[graph.merge.target]
     return np.where(graph.merge.flip[:, None], ends[:, ::-1], ends)
 
 
@@ -126,8 +144,9 @@ def _bank(tables: Any, n_labels: int, ends: np.ndarray, n_states: np.ndarray) ->
         if len(ends):
             raise InvalidProblemError(f"the graph has {len(ends)} edges, but no tables were given.")
         return np.zeros((1, n_labels, n_labels))
-    if isinstance(tables, (list, tuple)) and len(tables) and np.ndim(tables[0]) == 2:
-        if len({np.shape(table) for table in tables}) > 1 or np.shape(tables[0]) != (n_labels, n_labels):
+    if isinstance(tables, (list, tuple)) and {np.ndim(table) for table in tables} == {2}:
+        shapes = {np.shape(table) for table in tables}
+        if shapes != {(n_labels, n_labels)}:
             return _pad_tables(tables, n_labels, ends, n_states)
     bank = as_float(tables, "tables")
     if bank.ndim == 2:
@@ -142,9 +161,7 @@ def _bank(tables: Any, n_labels: int, ends: np.ndarray, n_states: np.ndarray) ->
 
 def _pad_tables(tables: Any, n_labels: int, ends: np.ndarray, n_states: np.ndarray) -> np.ndarray:
     if len(tables) != len(ends):
-        raise InvalidProblemError(
-            f"{len(tables)} tables of different shapes for {len(ends)} edges; wanted one table per edge."
-        )
+        raise InvalidProblemError(f"{len(tables)} tables of different shapes for {len(ends)} edges; wanted one table per edge.")
     bank = np.zeros((len(tables), n_labels, n_labels))
     for e, table in enumerate(tables):
         array = as_float(table, f"table of edge {e}")
@@ -176,13 +193,11 @@ def _table_numbers(graph: Graph, bank: np.ndarray, edge_table: Any, n_given: int
         return number.astype(np.int32)
     if len(bank) == 1:
         return np.zeros(n_given, dtype=np.int32)
-    by_type = graph.edge_type if graph.merge is None else graph.edge_type[graph.merge.index]
+    by_type = graph.edge_type if graph.merge is None else graph.edge_type[graph.merge.target]
     per_edge = np.arange(n_given, dtype=np.int32)
     fits_types, fits_edges = len(bank) == graph.n_edge_types, len(bank) == n_given
     if fits_types and fits_edges and not np.array_equal(by_type, per_edge):
-        raise InvalidProblemError(
-            f"{len(bank)} tables could be one per edge or one per edge type; say which with edge_table."
-        )
+        raise InvalidProblemError(f"{len(bank)} tables could be one per edge or one per edge type; say which with edge_table.")
     if fits_types:
         return by_type
     if fits_edges:
@@ -193,10 +208,9 @@ def _table_numbers(graph: Graph, bank: np.ndarray, edge_table: Any, n_given: int
     )
 
 
-def _check_bank(
-    bank: np.ndarray, number: np.ndarray, weight: np.ndarray, ends: np.ndarray, n_states: np.ndarray
-) -> np.ndarray:
-    if np.isfinite(bank).all():
+def _check_bank(bank: np.ndarray, number: np.ndarray, weight: np.ndarray, ends: np.ndarray, n_states: np.ndarray) -> np.ndarray:
+    """Refuse NaN, +inf and weighted -inf; entries that no edge can use take a value of their table, which changes no extreme."""
+    if np.isfinite(bank).all() and (not len(n_states) or n_states.min() == bank.shape[1]):
         return bank
     rows, cols = np.zeros(len(bank), dtype=np.int64), np.zeros(len(bank), dtype=np.int64)
     np.maximum.at(rows, number, n_states[ends[:, 0]])
@@ -211,8 +225,9 @@ def _check_bank(
             f"table {t} (first used by edge {e}, nodes {ends[e, 0]}-{ends[e, 1]}) is {bank[t, k, m]} at labels "
             f"({k}, {m}); wanted a finite score, or -inf for a forbidden pair."
         )
-    bank = np.where(used, bank, 0.0)
-    hard = np.isneginf(bank).any(axis=(1, 2))
+    top = np.where(used & np.isfinite(bank), bank, -np.inf).max(axis=(1, 2), keepdims=True)
+    bank = np.where(used, bank, np.where(np.isneginf(top), 0.0, top))
+    hard = np.logical_or.reduce(np.isneginf(bank), axis=(1, 2))
     wrong = np.flatnonzero(hard[number] & (weight <= 0))
     if len(wrong):
         e = int(wrong[0])

@@ -196,7 +196,7 @@ class Run:
         if isinstance(self.certificate, MessageCertificate):
             from .prepare import measure
 
-            bound, gap = measure(self.problem, self.certificate.messages, self.labels)
+            bound, gap = measure(self.problem, self.certificate.messages, self.labels, self.score)
         elif self.labels is not None and np.isfinite(self.bound):
             bound, gap = self.certificate.evaluate(self.problem, self.labels)
         else:
@@ -205,7 +205,8 @@ class Run:
             return np.inf, bound
         if gap < -self.problem.resolution:
             raise CertificateError(f"{self.solver}: bound {bound} is below the score {self.score} of its labelling.")
-        return max(gap, 0.0), max(bound, self.score)
+        gap = max(self.problem.round_gap(gap), 0.0)
+        return gap, self.score + gap
 
 
 def _guarantee(problem: Problem, labels: np.ndarray | None, gap: float, bound: float) -> Guarantee:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,11 @@ import numpy as np
 
 def n_threads(n_jobs: int) -> int:
     """Number of threads that ``n_jobs`` means; -1 is one per core that the process may use."""
-    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) if n_jobs < 0 else max(1, n_jobs)
+    return (
+        max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+        if n_jobs < 0
+        else max(1, n_jobs)
+    )
 
 
 def split(starts: np.ndarray, n_jobs: int) -> list[tuple[int, int]]:
@@ -23,7 +28,7 @@ def split(starts: np.ndarray, n_jobs: int) -> list[tuple[int, int]]:
         return [(0, n_blocks)]
     cuts = np.searchsorted(starts, np.linspace(0, starts[-1], 4 * pieces + 1)[1:-1])
     cuts = np.unique(np.concatenate([[0], cuts, [n_blocks]]))
-    return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
 
 def thread_map(function: Callable[[Any], Any], items: Sequence[Any], n_jobs: int) -> list[Any]:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dual import own_labels
+from ..core.dual import own_labels, rounding
 from ..core.problem import Messages, Problem
+from ..core.rows import row_max, row_min
 from ..kernels import consistency, height
 from ..kernels.net import Net, adjacency, memberships
 
@@ -49,6 +50,7 @@ def _prepare(problem: Problem) -> Prepared:
         member_ptr,
         member,
         cliques.owner.astype(np.int32),
+        _turned(tables, problem),
     )
     unary, feasible = problem.unary, True
     if problem.has_hard_constraints and problem.n_nodes:
@@ -57,19 +59,17 @@ def _prepare(problem: Problem) -> Prepared:
         feasible = bool(consistency.arc_consistency(net, domain, queue, queued, True))
         if feasible:
             unary = np.where(domain.view(bool), unary, -np.inf)
-    top = unary.max(axis=1) if unary.size else np.zeros(problem.n_nodes)
+    top = row_max(unary)
     unary = unary - top[:, None]
     total = np.longdouble(problem.offset) + top.sum(dtype=np.longdouble) + moved.sum(dtype=np.longdouble)
-    unary.flags.writeable = False
     return Prepared(net._replace(unary=unary), float(total), feasible)
 
 
 def _centred_tables(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """Tables without a large common constant, and what was taken from each edge. Usually the tables as they are."""
     tables, weight = problem.tables, problem.edge_weight
-    finite = np.isfinite(tables)
-    high = np.where(finite, tables, -np.inf).max(axis=(1, 2), initial=-np.inf)
-    low = np.where(finite, tables, np.inf).min(axis=(1, 2), initial=np.inf)
+    flat = tables.reshape(len(tables), -1)
+    high, low = row_max(flat), row_min(np.where(np.isneginf(flat), np.inf, flat))
     known = np.isfinite(high)
     high, low = np.where(known, high, 0.0), np.where(known, low, 0.0)
     large = np.abs(high) > 16 * (high - low)
@@ -81,21 +81,31 @@ def _centred_tables(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return centred, shift[problem.edge_table] * weight
 
 
-_NO_LABELS = np.zeros(0, dtype=np.int32)
+def _turned(tables: np.ndarray, problem: Problem) -> np.ndarray:
+    """Transposed tables, unless the bank is large and larger than the messages."""
+    if tables.size > max(2**20, 2 * problem.n_edges * problem.n_labels):
+        return np.zeros((0, 0, 0))
+    return np.ascontiguousarray(tables.transpose(0, 2, 1)).copy()
 
 
-def measure(problem: Problem, messages: Messages, labels: np.ndarray | None) -> tuple[float, float]:
-    """Bound and gap of messages (gap ``inf`` without labels), by the kernels."""
+NO_LABELS = np.zeros(0, dtype=np.int32)
+
+
+def measure(
+    problem: Problem, messages: Messages, labels: np.ndarray | None = None, score: float = np.nan
+) -> tuple[float, float]:
+    """Bound of messages and, if a labelling and its score are given, its gap (else ``inf``), by the kernels."""
     prepared = prepare(problem)
     if not prepared.feasible:
         return -np.inf, np.inf
-    known = _NO_LABELS if labels is None else labels
+    known = NO_LABELS if labels is None else labels
     parts = (
         height.node_terms(prepared.net, messages.edge, messages.clique, known),
         height.edge_terms(prepared.net, messages.edge, known, 0, problem.n_edges),
         height.clique_terms(prepared.net, messages.clique, known),
     )
+    error = rounding(problem, messages)
     if labels is None:
-        return prepared.constant + sum(part[0] for part in parts), np.inf
-    gap = sum(part[1] for part in parts)
-    return problem.score(labels) + gap, gap
+        return prepared.constant + sum(part[0] for part in parts) + error, np.inf
+    gap = sum(part[1] for part in parts) + error
+    return score + gap, gap

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from ..core.problem import Problem
 from .base import Solver, Support
+from .exhaustive import Exhaustive
+from .icm import ICM
+from .junction import JunctionTree
+from .linear_program import LinearProgram
+from .maxflow import MaxFlow
+from .search import BranchAndBound
+from .toulbar2 import Toulbar2
 from .tree import TreeDP
+from .trws import TRWS
 
-SOLVERS: dict[str, type[Solver]] = {solver.__name__: solver for solver in (TreeDP,)}
+SOLVERS: dict[str, type[Solver]] = {
+    solver.__name__: solver
+    for solver in (TreeDP, MaxFlow, JunctionTree, TRWS, BranchAndBound, LinearProgram, Exhaustive, ICM, Toulbar2)
+}
 
 
 def list_solvers(problem: Problem) -> dict[str, Support]:

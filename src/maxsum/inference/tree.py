@@ -44,10 +44,15 @@ class TreeDP(Solver):
             run.certify(-np.inf, certificate)
             return
         net = prepared.net
-        order, parent_edge, parent_side, starts = tree.forest_order(problem.n_nodes, net.edges, net.ptr, net.adj_edge, net.adj_side)
+        order, parent_edge, parent_side, starts = tree.forest_order(
+            problem.n_nodes, net.edges, net.ptr, net.adj_edge, net.adj_side
+        )
+        hard = problem.has_hard_constraints or bool((problem.n_states < problem.n_labels).any())
         labels = np.zeros(problem.n_nodes, dtype=np.int32)
         thread_map(
-            lambda part: tree.solve_forest(net, order, parent_edge, parent_side, starts, *part, messages.edge, labels),
+            lambda part: tree.solve_forest(
+                net, order, parent_edge, parent_side, starts, part[0], part[1], hard, messages.edge, labels
+            ),
             split(starts, self.n_jobs),
             self.n_jobs,
         )

@@ -18,6 +18,9 @@ def push_first(theta, table, weight, n_first, n_second, out):  # type: ignore[no
     k = 0
     while k + 4 <= n_first:
         a, b, c, d = theta[k], theta[k + 1], theta[k + 2], theta[k + 3]
+        if max(max(a, b), max(c, d)) == -np.inf:
+            k += 4
+            continue
         ra, rb, rc, rd = table[k], table[k + 1], table[k + 2], table[k + 3]
         for m in range(n_second):
             low = max(a + weight * ra[m], b + weight * rb[m])
@@ -55,9 +58,12 @@ def push_second(theta, table, weight, n_first, n_second, out):  # type: ignore[n
 
 
 @kernel
-def push(theta, table, weight, side, n_from, n_to, out):  # type: ignore[no-untyped-def]
-    """Message from the end ``side`` of an edge to its other end."""
+def push(net, e, side, theta, n_from, n_to, out):  # type: ignore[no-untyped-def]
+    """Message through edge ``e`` from its end ``side`` to the other end."""
+    t, weight = net.edge_table[e], net.edge_weight[e]
     if side == 0:
-        push_first(theta, table, weight, n_from, n_to, out)
+        push_first(theta, net.tables[t], weight, n_from, n_to, out)
+    elif len(net.turned):
+        push_first(theta, net.turned[t], weight, n_from, n_to, out)
     else:
-        push_second(theta, table, weight, n_to, n_from, out)
+        push_second(theta, net.tables[t], weight, n_to, n_from, out)

@@ -32,6 +32,7 @@ class Net(NamedTuple):
     member_ptr: np.ndarray  # int64 (N + 1,): the memberships of node v are member[member_ptr[v]:member_ptr[v + 1]]
     member: np.ndarray  # int32 (M,): index into clique_nodes
     member_clique: np.ndarray  # int32 (M,): clique of entry i of clique_nodes
+    turned: np.ndarray  # float64 (T, K, K): the tables transposed, or (0, 0, 0) where that would take too much memory
 
 
 @kernel

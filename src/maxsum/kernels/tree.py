@@ -46,13 +46,13 @@ def forest_order(n_nodes, edges, ptr, adj_edge, adj_side):  # type: ignore[no-un
 
 
 @kernel
-def solve_forest(net, order, parent_edge, parent_side, starts, first, last, messages, labels):  # type: ignore[no-untyped-def]
+def solve_forest(net, order, parent_edge, parent_side, starts, first, last, hard, messages, labels):  # type: ignore[no-untyped-def]
     r"""Best labelling of the components ``first .. last - 1``, with messages that prove it.
 
     Upwards, with :math:`\theta_v = q_v + \sum_{children} M`, the message of ``v`` to its parent is
     :math:`M(l) = \max_k \theta_v(k) + g(k, l)`, shifted to a maximum of 0. The certificate has :math:`\theta_v` on the
     child's side of the edge and :math:`-M` on the parent's: every node but the root then has score 0, and every edge
-    reaches its maximum wherever :math:`M` does.
+    reaches its maximum wherever :math:`M` does. ``hard`` says whether some label is excluded.
     """
     n_labels = net.unary.shape[1]
     root_theta, out = np.empty(n_labels), np.empty(n_labels)
@@ -71,38 +71,38 @@ def solve_forest(net, order, parent_edge, parent_side, starts, first, last, mess
             w = net.edges[e, 1 - side]
             theta, back = messages[side, e], messages[1 - side, e]
             n_to = net.n_states[w]
-            push(theta, net.tables[net.edge_table[e]], net.edge_weight[e], side, net.n_states[v], n_to, out)
+            push(net, e, side, theta, net.n_states[v], n_to, out)
             top = -np.inf
             for k in range(n_to):
-                if net.unary[w, k] > -np.inf:
-                    top = max(top, out[k])
+                top = max(top, out[k])
             if parent_edge[w] >= 0:
                 above = messages[parent_side[w], parent_edge[w]]
             else:
                 above = root_theta
             for k in range(n_to):
-                if out[k] > -np.inf:
-                    out[k] -= top
-                    back[k] = -out[k]
-                else:
-                    back[k] = 0.0
-                above[k] += out[k]
+                above[k] += out[k] - top
+            for k in range(n_to):
+                back[k] = top - out[k] if out[k] > -np.inf else 0.0
         v = order[starts[c]]
         labels[v] = _argmax(root_theta, net.n_states[v])
         for i in range(starts[c] + 1, starts[c + 1]):
             v = order[i]
             e, side = parent_edge[v], parent_side[v]
             theta = messages[side, e]
-            table, weight = net.tables[net.edge_table[e]], net.edge_weight[e]
+            t, weight = net.edge_table[e], net.edge_weight[e]
             label = labels[net.edges[e, 1 - side]]
-            best, best_label = -np.inf, 0
-            for k in range(net.n_states[v]):
-                value = theta[k] + weight * (table[k, label] if side == 0 else table[label, k])
-                if value > best:
-                    best, best_label = value, k
-                if theta[k] == -np.inf:
-                    theta[k] = 0.0
-            labels[v] = best_label
+            states = net.n_states[v]
+            if side == 1:
+                row = net.tables[t, label]
+                for k in range(states):
+                    out[k] = theta[k] + weight * row[k]
+            else:
+                for k in range(states):
+                    out[k] = theta[k] + weight * net.tables[t, k, label]
+            labels[v] = _argmax(out, states)
+            if hard:
+                for k in range(states):
+                    theta[k] = theta[k] if theta[k] > -np.inf else 0.0
 
 
 @kernel

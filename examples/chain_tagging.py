@@ -1,0 +1,48 @@
+"""Tag the words of a sentence: a chain, solved exactly by dynamic programming.
+
+Run: python examples/chain_tagging.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import maxsum as ms
+
+TAGS = ["determiner", "adjective", "noun", "verb"]
+SENTENCE = ["the", "old", "man", "the", "boats"]
+
+# How well each word goes with each tag on its own: "old" looks like an adjective and "man" like a noun.
+FIT = {
+    "the": [4.0, -3.0, -3.0, -3.0],
+    "old": [-3.0, 2.0, 1.0, -3.0],
+    "man": [-3.0, -3.0, 2.0, 0.5],
+    "boats": [-3.0, -3.0, 2.5, 0.5],
+}
+
+# How well a tag (row) goes before the next one (column).
+FOLLOWS = np.array(
+    [
+        [-4.0, 1.0, 2.0, -4.0],
+        [-4.0, 0.5, 2.0, -2.0],
+        [-3.0, -2.0, -1.0, 1.5],
+        [2.0, 0.0, 0.5, -2.0],
+    ]
+)
+
+
+def main() -> None:
+    unary = np.array([FIT[word] for word in SENTENCE])
+    problem = ms.Problem(ms.Graph.chain(len(SENTENCE)), unary, tables=FOLLOWS)
+    alone = unary.argmax(axis=1)
+    result = ms.solve(problem)
+    assert result.labels is not None and result.certificate is not None
+    for word, single, tag in zip(SENTENCE, alone, result.labels, strict=True):
+        print(f"{word:8} {TAGS[single]:12} {TAGS[tag]:12}" + ("  <- changed by its neighbours" if single != tag else ""))
+    print(f"score {result.score:g} against {problem.score(alone):g} for the words one by one")
+    print(result.message)
+    print(result.certificate.verify(problem, result.labels))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""The commands. Whatever takes long to import is imported inside them, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from ..core.errors import CertificateError, InfeasibleError, MaxsumError, UnsupportedProblemError
+from ..core.result import Guarantee, Result
+
+if TYPE_CHECKING:
+    from ..core.problem import Problem
+
+OK, CLAIM_FAILED, BAD_INPUT, INFEASIBLE, NO_LABELLING = range(5)
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 a claim of the answer does not hold (verify); 2 wrong usage or input; "
+    "3 the problem is infeasible; 4 stopped without a labelling."
+)
+
+app = typer.Typer(
+    help="Max-sum problems, solved with a proof of how good every answer is.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+class Values(StrEnum):
+    """What the numbers in a file are."""
+
+    costs = "costs"
+    probabilities = "probabilities"
+    scores = "scores"
+
+
+ProblemFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The problem: .npz, .uai, .wcsp or .cfn, perhaps with .gz, .xz or .bz2.")
+]
+ValuesOption = Annotated[Values | None, typer.Option(help="What the numbers of a .uai file are; probabilities by default.")]
+FormatOption = Annotated[str | None, typer.Option(metavar="NAME", help="Format of the file; its name decides by default.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object; infinite numbers are the strings inf, -inf.")]
+LimitOption = Annotated[float | None, typer.Option(metavar="S", min=0.0, help="Stop after S seconds with the best so far.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        typer.echo(f"maxsum {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def _exit_codes() -> Iterator[None]:
+    """Turn what is expected to go wrong into one line on stderr and an exit code."""
+    try:
+        yield
+    except CertificateError as error:
+        _leave(CLAIM_FAILED, str(error))
+    except MaxsumError as error:
+        if isinstance(error, InfeasibleError) or isinstance(error.__cause__, InfeasibleError):
+            _leave(INFEASIBLE, f"infeasible: {error}")
+        _leave(BAD_INPUT, str(error))
+    except OSError as error:
+        _leave(BAD_INPUT, f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+    except MemoryError as error:
+        _leave(BAD_INPUT, f"not enough memory. {error}")
+    except KeyboardInterrupt:
+        _leave(NO_LABELLING, "interrupted before there was an answer.")
+
+
+def _leave(code: int, message: str) -> NoReturn:
+    line = " ".join(message.split())
+    typer.echo(f"maxsum: {line}", err=True)
+    raise typer.Exit(code)
+
+
+def _read(file: Path, format: str | None, values: Values | None) -> Problem:
+    import maxsum
+
+    return maxsum.read_problem(file, format=format, values=None if values is None else values.value)
+
+
+def _code(result: Result) -> int:
+    if result.guarantee == Guarantee.infeasible:
+        return INFEASIBLE
+    return NO_LABELLING if result.labels is None else OK
+
+
+@app.command(epilog=EXIT_CODES)
+def solve(
+    file: ProblemFile,
+    solver: Annotated[str | None, typer.Option(metavar="NAME", help="A solver that `maxsum info FILE` lists.")] = None,
+    time_limit: LimitOption = None,
+    values: ValuesOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+    out: Annotated[Path | None, typer.Option(metavar="ANSWER", help="Write labelling and proof for `maxsum verify`.")] = None,
+    progress: Annotated[
+        bool | None, typer.Option("--progress/--no-progress", help="A live line on stderr; on a terminal by default.")
+    ] = None,
+) -> None:
+    """Find the best labelling of a problem, and prove how good it is. Ctrl-C gives the best so far."""
+    from . import show
+    from .progress import Progress
+
+    with _exit_codes():
+        problem = _read(file, format, values)
+        chosen = None if solver is None else _known(solver)
+        with Progress(not json if progress is None else progress, time_limit, force=bool(progress)) as line:
+            result = _solve(problem, chosen, time_limit, line)
+        if out is not None:
+            from ..core.answers import save_answer
+
+            save_answer(out, result)
+        if json:
+            show.print_json(show.result_json(problem, result, file))
+        else:
+            show.print_result(problem, result, file, costs=_in_costs(file, format, values))
+    raise typer.Exit(_code(result))
+
+
+def _solve(problem: Problem, solver: Any, time_limit: float | None, callback: Any) -> Result:
+    from .. import inference
+
+    return inference.solve(problem, solver, time_limit=time_limit, callback=callback)
+
+
+def _known(name: str) -> str:
+    """The exact name of a solver, whatever the case it was typed in."""
+    from ..inference import SOLVERS
+
+    by_name = {known.lower(): known for known in SOLVERS}
+    if name.lower() not in by_name:
+        raise UnsupportedProblemError(f"there is no solver {name!r}; wanted one of {', '.join(SOLVERS)}.")
+    return by_name[name.lower()]
+
+
+def _in_costs(file: Path, format: str | None, values: Values | None) -> bool:
+    """Whether whoever wrote the file thinks in costs."""
+    if values is not None:
+        return values is Values.costs
+    suffixes = [suffix.lower() for suffix in file.suffixes if suffix.lower() not in (".gz", ".xz", ".bz2")]
+    return (format or (suffixes[-1].lstrip(".") if suffixes else "")).lower() in ("wcsp", "cfn")
+
+
+@app.command(epilog=EXIT_CODES)
+def verify(
+    file: ProblemFile,
+    answer: Annotated[Path, typer.Argument(metavar="ANSWER", help="What `maxsum solve --out` wrote.")],
+    values: ValuesOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Check an answer: recompute its score from the labels and its bound from the certificate, without the solvers."""
+    from ..core.answers import read_answer
+    from . import show
+
+    with _exit_codes():
+        problem = _read(file, format, values)
+        claim = read_answer(answer, problem)
+        try:
+            proven, fault = claim.verify(problem), ""
+        except CertificateError as error:
+            proven, fault = None, str(error)
+        if json:
+            show.print_json(show.verification_json(claim, proven, fault, file, answer))
+        else:
+            show.print_verification(claim, proven, fault, costs=_in_costs(file, format, values))
+    raise typer.Exit(OK if proven is not None else CLAIM_FAILED)
+
+
+@app.command(epilog=EXIT_CODES)
+def info(file: ProblemFile, values: ValuesOption = None, format: FormatOption = None, json: JsonOption = False) -> None:
+    """Show the size and structure of a problem, and which solvers take it."""
+    from . import show
+
+    with _exit_codes():
+        from ..inference import list_solvers
+
+        problem = _read(file, format, values)
+        if json:
+            show.print_json(show.info_json(problem, list_solvers(problem), file))
+        else:
+            show.print_info(problem, list_solvers(problem), file)
+
+
+@app.command(epilog=EXIT_CODES)
+def demo(
+    size: Annotated[int, typer.Option(min=8, max=1024, help="Height and width of the image.")] = 96,
+    labels: Annotated[int, typer.Option(min=2, max=8, help="Number of classes.")] = 4,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another image.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="PNG", help="Where the picture goes.")] = Path("demo.png"),
+    time_limit: LimitOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Clean a noisy image, prove how good the answer is, and draw both."""
+    from . import show
+    from .demo import draw, noisy_image
+    from .progress import Progress
+
+    with _exit_codes():
+        image = noisy_image(size, labels, seed)
+        with Progress(not json, time_limit) as line:
+            result = _solve(image.problem, None, time_limit, line)
+        verified = None if result.certificate is None else result.certificate.verify(image.problem, result.labels)
+        if result.labels is not None:
+            draw(image, result.labels.reshape(size, size), out)
+        if json:
+            show.print_json(show.demo_json(image, result, verified, out))
+        else:
+            show.print_demo(image, result, verified, out)
+    raise typer.Exit(_code(result))

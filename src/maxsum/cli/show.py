@@ -1,0 +1,241 @@
+"""Tables for people and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..core.answers import Answer
+from ..core.certificate import Verification
+from ..core.problem import Problem
+from ..core.result import Guarantee, Result
+
+if TYPE_CHECKING:
+    from ..inference import Support
+    from .demo import NoisyImage
+
+_COLOURS = {
+    Guarantee.optimal: "green",
+    Guarantee.within_gap: "yellow",
+    Guarantee.infeasible: "red",
+}
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------------
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """One object on stdout, valid JSON whatever the numbers are."""
+    print(json.dumps(_plain(content), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _sizes(problem: Problem) -> dict[str, Any]:
+    return {
+        "n_nodes": problem.n_nodes,
+        "n_edges": problem.n_edges,
+        "n_labels": problem.n_labels,
+        "n_tables": len(problem.tables),
+        "n_cliques": len(problem.cliques),
+    }
+
+
+def _facts(result: Result) -> dict[str, Any]:
+    return {
+        "solver": result.solver,
+        "score": float(result.score),
+        "bound": float(result.bound),
+        "gap": float(result.gap),
+        "relative_gap": float(result.relative_gap),
+        "guarantee": str(result.guarantee),
+        "termination": str(result.termination),
+        "message": result.message,
+        "n_iter": result.n_iter,
+        "seconds": result.seconds,
+        "compile_seconds": result.compile_seconds,
+    }
+
+
+def result_json(problem: Problem, result: Result, file: Path) -> dict[str, Any]:
+    return {"file": str(file), "problem": _sizes(problem), **_facts(result), "labels": result.labels}
+
+
+def verification_json(claim: Answer, proven: Verification | None, fault: str, file: Path, answer: Path) -> dict[str, Any]:
+    return {
+        "file": str(file),
+        "answer": str(answer),
+        "holds": proven is not None,
+        "fault": fault or None,
+        "claimed": {"score": float(claim.score), "bound": float(claim.bound), "solver": claim.solver},
+        "proven": None if proven is None else {**asdict(proven), "statement": statement(proven)},
+    }
+
+
+def info_json(problem: Problem, solvers: Mapping[str, Support], file: Path) -> dict[str, Any]:
+    facts = asdict(problem.structure())
+    return {
+        "file": str(file),
+        "problem": _sizes(problem),
+        "structure": facts,
+        "solvers": {name: {"ok": support.ok, "reason": support.reason or None} for name, support in solvers.items()},
+    }
+
+
+def demo_json(image: NoisyImage, result: Result, verified: Verification | None, out: Path) -> dict[str, Any]:
+    return {
+        "problem": _sizes(image.problem),
+        **_facts(result),
+        "accuracy": image.accuracy(result.labels),
+        "threshold_accuracy": image.accuracy(image.threshold),
+        "verified": None if verified is None else asdict(verified),
+        "picture": None if result.labels is None else str(out),
+    }
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------
+
+
+def statement(proven: Verification) -> str:
+    """What is proven, in one sentence."""
+    if proven.infeasible:
+        return "no labelling satisfies the hard constraints"
+    if proven.optimal:
+        return "the labelling is optimal"
+    if math.isfinite(proven.gap):
+        return f"no labelling is better by more than {proven.gap:.6g}"
+    if math.isfinite(proven.bound):
+        return f"no labelling scores more than {proven.bound:.10g}"
+    return "the score of the labelling, and no bound" if math.isfinite(proven.score) else "nothing"
+
+
+def _print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
+    table = Table(title=escape(title), title_justify="left", title_style="bold", show_header=False, box=SIMPLE_HEAD)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, value)
+    Console().print(table)
+
+
+def _line(problem: Problem) -> str:
+    counts = [(problem.n_nodes, "node"), (problem.n_edges, "edge"), (problem.n_labels, "label")]
+    if len(problem.cliques):
+        counts.append((len(problem.cliques), "clique"))
+    return ", ".join(_count(*count) for count in counts)
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _coloured(guarantee: Guarantee) -> str:
+    colour = _COLOURS.get(guarantee, "default")
+    return f"[{colour}]{guarantee.replace('_', ' ')}[/]"
+
+
+def _time(result: Result) -> str:
+    compiled = f", {result.compile_seconds:.2f} s of it compiling" if result.compile_seconds >= 0.005 else ""
+    return f"{result.seconds:.3g} s{compiled}" if result.seconds < 10 else f"{result.seconds:.1f} s{compiled}"
+
+
+def print_result(problem: Problem, result: Result, file: Path, costs: bool = False) -> None:
+    rows = [("problem", _line(problem)), ("solver", escape(result.solver)), ("score", f"{result.score:.10g}")]
+    if costs:
+        rows.append(("cost", f"{-result.score:.10g}"))
+    rows += [
+        ("bound", f"{result.bound:.10g}"),
+        ("gap", f"{result.gap:.6g}"),
+        ("relative gap", f"{result.relative_gap:.3g}"),
+        ("guarantee", _coloured(result.guarantee)),
+        ("termination", result.termination.replace("_", " ")),
+        ("time", _time(result)),
+        ("message", escape(result.message)),
+    ]
+    _print_rows(str(file), rows)
+
+
+def print_verification(claim: Answer, proven: Verification | None, fault: str, costs: bool = False) -> None:
+    rows = [
+        ("claimed by", escape(claim.solver)),
+        ("claimed score", f"{claim.score:.10g}"),
+        ("claimed bound", f"{claim.bound:.10g}"),
+    ]
+    if proven is None:
+        rows.append(("[red]refuted[/]", escape(fault)))
+    else:
+        rows.append(("proven score", f"{proven.score:.10g}"))
+        if costs:
+            rows.append(("proven cost", f"{-proven.score:.10g}"))
+        rows += [("proven bound", f"{proven.bound:.10g}"), ("[green]proven[/]", statement(proven))]
+    _print_rows("The claims hold" if proven is not None else "A claim does not hold", rows)
+
+
+def print_info(problem: Problem, solvers: Mapping[str, Support], file: Path) -> None:
+    facts = problem.structure()
+    states = problem.n_states
+    spread = "" if not len(states) or states.min() == states.max() else f" (from {states.min()} to {states.max()} a node)"
+    rows = [
+        ("nodes", f"{facts.n_nodes} in {_count(facts.n_components, 'component')}"),
+        ("edges", f"{facts.n_edges} with {_count(len(problem.tables), 'table')}"),
+        ("labels", f"{facts.n_labels}{spread}"),
+        ("cliques", f"{facts.n_cliques}"),
+        ("forest", _yes(facts.forest)),
+        ("supermodular", "yes" if facts.supermodular else f"no: {facts.witness}"),
+        ("associative", _yes(facts.associative) + (" (Potts)" if facts.potts and facts.n_edges else "")),
+        ("hard constraints", _yes(facts.hard)),
+        ("width", "above what is tried" if facts.width is None else f"at most {facts.width}"),
+    ]
+    _print_rows(str(file), rows)
+    table = Table(box=SIMPLE_HEAD, title="Solvers", title_justify="left", title_style="bold")
+    for heading in ("name", "takes it", "why not"):
+        table.add_column(heading, overflow="fold")
+    for name, support in solvers.items():
+        table.add_row(name, "[green]yes[/]" if support.ok else "no", escape(support.reason))
+    Console().print(table)
+
+
+def _yes(fact: bool) -> str:
+    return "yes" if fact else "no"
+
+
+def print_demo(image: NoisyImage, result: Result, verified: Verification | None, out: Path) -> None:
+    rows = [
+        ("problem", _line(image.problem)),
+        ("solver", escape(result.solver)),
+        ("score", f"{result.score:.10g}"),
+        ("bound", f"{result.bound:.10g}"),
+        ("gap", f"{result.gap:.3g}"),
+        ("guarantee", _coloured(result.guarantee)),
+        ("time", _time(result)),
+        ("certificate", "none" if verified is None else f"checked: {statement(verified)}"),
+        ("pixels right", f"{_share(image, image.threshold)} by thresholding, {_share(image, result.labels)} by the labelling"),
+    ]
+    if result.labels is not None:
+        rows.append(("picture", escape(str(out))))
+    _print_rows("A noisy image, cleaned", rows)
+
+
+def _share(image: NoisyImage, labels: np.ndarray | None) -> str:
+    accuracy = image.accuracy(labels)
+    return "none" if accuracy is None else f"{accuracy:.1%}"

@@ -1,0 +1,133 @@
+"""Files of max-sum problems: UAI, toulbar2's ``.wcsp`` and ``.cfn``, and the exact ``.npz`` of this library.
+
+============ ======= ======= ==========================================================================
+suffix       read    write   holds
+============ ======= ======= ==========================================================================
+``.npz``     yes     yes     every field of a `Problem`, exactly
+``.uai``     yes     yes     factors as probabilities (the standard), or as costs or scores
+``.wcsp``    yes     no      toulbar2's cost functions (integers)
+``.cfn``     yes     no      toulbar2's cost functions (JSON, decimals)
+============ ======= ======= ==========================================================================
+
+``.gz``, ``.xz`` or ``.bz2`` after the suffix compresses the file. Files may come from anybody: a broken or hostile one
+raises `ParseError` with the line and the fault, within bounded memory.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..errors import MaxsumError, ParseError
+from ..problem import Problem
+from . import cfn, npz, uai, wcsp
+from .store import atomic
+from .text import COMPRESSIONS, Limits, opened
+
+__all__ = ["read_problem", "save"]
+
+FORMATS = ("uai", "wcsp", "cfn", "npz")
+
+
+def read_problem(path: str | os.PathLike[str], *, format: str | None = None, values: str | None = None) -> Problem:
+    """Read a max-sum problem.
+
+    Functions with the same scope, in either orientation, are summed (the first one sets the orientation of the edge),
+    equal tables are stored once, and functions of three or more variables are refused by name.
+
+    Parameters
+    ----------
+    path : path-like
+        A ``.uai``, ``.wcsp``, ``.cfn`` or ``.npz`` file, perhaps with ``.gz``, ``.xz`` or ``.bz2`` after it.
+    format : {"uai", "wcsp", "cfn", "npz"}, optional
+        Taken from the suffix by default.
+    values : {"probabilities", "costs", "scores"}, optional
+        What the numbers of a UAI file mean: ``score = log(value)`` (the default), ``-value`` or ``value``.
+        The other formats say it themselves.
+
+    Returns
+    -------
+    Problem
+        For files of costs, ``cost(y) == -problem.score(y)``; forbidden tuples have the score ``-inf``.
+
+    Raises
+    ------
+    ParseError
+        The file is broken, too large, or holds something that a `Problem` cannot.
+    """
+    return _read(Path(path), format, values, Limits())
+
+
+def _read(path: Path, format: str | None, values: str | None, limits: Limits) -> Problem:
+    kind, compression = _kind(path, format)
+    _check_values(path, kind, values)
+    try:
+        with opened(path, compression, limits) as stream:
+            if kind == "uai":
+                return uai.read(stream, limits, values or "probabilities")
+            return {"wcsp": wcsp.read, "cfn": cfn.read, "npz": npz.read}[kind](stream, limits)
+    except ParseError:
+        raise
+    except MaxsumError as error:
+        raise ParseError(str(error), str(path)) from error
+
+
+def save(problem: Problem, path: str | os.PathLike[str], *, format: str | None = None, values: str | None = None) -> None:
+    """Write a problem, whole or not at all: a temporary file in the same folder replaces ``path`` at the very end.
+
+    Parameters
+    ----------
+    problem : Problem
+    path : path-like
+        A ``.npz`` file, which keeps every field exactly (but for ``graph.merge`` and table entries that no edge can
+        use), or a ``.uai`` file, perhaps with
+        ``.gz``, ``.xz`` or ``.bz2`` after it. A UAI file has one factor per node and edge; edge types, the shape
+        of a grid and the parts of a union are not in it, and cliques cannot be.
+    format : {"uai", "npz"}, optional
+        Taken from the suffix by default.
+    values : {"probabilities", "costs", "scores"}, optional
+        UAI only. ``"costs"`` (``-score``, with ``inf`` for a forbidden label) and ``"scores"`` are exact; read such
+        a file with the same ``values``. ``"probabilities"``, the default and the standard, writes
+        ``exp(score - maximum of the factor)``, so scores come back rounded; factors of no variables keep the constant.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        The format cannot hold the problem.
+    """
+    target = Path(path)
+    kind, compression = _kind(target, format)
+    _check_values(target, kind, values)
+    if kind not in ("uai", "npz"):
+        raise ParseError(f'problems are not written as "{kind}"; wanted .npz or .uai.', str(target))
+    if kind == "uai":
+        text = uai.Writer(problem, values or "probabilities")
+        atomic(target, compression, text.write)
+    else:
+        atomic(target, compression, lambda file: npz.write(problem, file))
+
+
+def _kind(path: Path, format: str | None) -> tuple[str, str | None]:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compression = suffixes.pop()[1:] if suffixes and suffixes[-1][1:] in COMPRESSIONS else None
+    if format is not None:
+        if format not in FORMATS:
+            raise ParseError(f"format is {format!r}, wanted one of {', '.join(FORMATS)}.", str(path))
+        return format, compression
+    suffix = suffixes[-1] if suffixes else ""
+    if suffix[1:] not in FORMATS:
+        raise ParseError(
+            f'the suffix "{suffix}" names no known format; wanted .uai, .wcsp, .cfn or .npz, perhaps with '
+            f".{', .'.join(COMPRESSIONS)} after it. Say which it is with format=...",
+            str(path),
+        )
+    return suffix[1:], compression
+
+
+def _check_values(path: Path, kind: str, values: str | None) -> None:
+    if values is None:
+        return
+    if values not in uai.VALUES:
+        raise ParseError(f"values is {values!r}, wanted one of {', '.join(uai.VALUES)}.", str(path))
+    if kind != "uai":
+        raise ParseError(f'values={values!r} is for UAI files; a ".{kind}" file says itself what its numbers are.', str(path))

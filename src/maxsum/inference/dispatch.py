@@ -1,0 +1,133 @@
+"""`solve`: read the table from top to bottom, take the first row that fits, say which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import UnsupportedProblemError
+from ..core.problem import Problem
+from ..core.result import Guarantee, Result, Termination
+from .base import Callback, Run, Solver
+from .junction import JunctionTree
+from .maxflow import MaxFlow
+from .registry import SOLVERS
+from .search import BranchAndBound
+from .tree import TreeDP
+from .trws import TRWS
+
+SEARCH_SECONDS = 60.0
+_SMALL_CELLS = 2**22
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table: the condition in words, the test, and the solver."""
+
+    condition: str
+    fits: Callable[[Problem], bool]
+    solver: Callable[[float | None], Solver]
+
+
+TABLE: tuple[Row, ...] = (
+    Row("forest", lambda p: bool(TreeDP().supports(p)), lambda limit: TreeDP(n_jobs=-1)),
+    Row("supermodular", lambda p: bool(MaxFlow().supports(p)), lambda limit: MaxFlow(time_limit=limit)),
+    Row(
+        "small width",
+        lambda p: bool(JunctionTree(max_cells=_SMALL_CELLS).supports(p)),
+        lambda limit: JunctionTree(max_cells=_SMALL_CELLS, time_limit=limit),
+    ),
+)
+
+
+def solve(
+    problem: Problem,
+    solver: Solver | str | None = None,
+    *,
+    time_limit: float | None = None,
+    init: Any = None,
+    callback: Callback | None = None,
+) -> Result:
+    """Find the best labelling, with a proof of how good it is.
+
+    Without a solver the structure of the problem decides; `Result.message` says which row fired:
+
+    1. no edges and no cliques: the best label of each node;
+    2. forest: `TreeDP`;
+    3. supermodular tables (two labels, or ordered ones): `MaxFlow`;
+    4. small width: `JunctionTree`;
+    5. otherwise `TRWS`, then `BranchAndBound` if the gap is still open.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : Solver or str, optional
+        A solver, or its name in `maxsum.inference.SOLVERS`.
+    time_limit : float, optional
+        Seconds for everything. Without one only the exact search of row 5, whose time may be exponential, is
+        limited, to 60 seconds.
+    init : Result, Messages or ndarray, optional
+        Warm start.
+    callback : callable, optional
+        Called with a `TracePoint` at each step; a true return value stops the run.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import numpy as np, maxsum as ms
+    >>> r = ms.solve(ms.Problem(ms.Graph.chain(3), [[0, 1], [0, 0], [2, 0]], tables=np.eye(2)))
+    >>> r.labels.tolist(), r.score, str(r.guarantee)
+    ([0, 0, 0], 4.0, 'optimal')
+    """
+    if solver is not None:
+        return _named(solver, time_limit).solve(problem, init, callback)
+    if not problem.n_edges and not len(problem.cliques):
+        return _argmax(problem)
+    for number, row in enumerate(TABLE, start=2):
+        if row.fits(problem):
+            result = row.solver(time_limit).solve(problem, init, callback)
+            return replace(result, message=f"row {number} ({row.condition}): {result.message}")
+    return _search(problem, time_limit, init, callback)
+
+
+def _named(solver: Solver | str, time_limit: float | None) -> Solver:
+    if isinstance(solver, str):
+        if solver not in SOLVERS:
+            raise UnsupportedProblemError(f"there is no solver {solver!r}; known are {', '.join(SOLVERS)}.")
+        solver = SOLVERS[solver]()
+    if time_limit is None or not hasattr(solver, "__dataclass_fields__") or "time_limit" not in solver.__dataclass_fields__:
+        return solver
+    return replace(solver, time_limit=time_limit)  # type: ignore[type-var]
+
+
+def _argmax(problem: Problem) -> Result:
+    from ..core.certificate import MessageCertificate
+
+    run = Run("argmax", problem)
+    run.offer(problem.unary.argmax(axis=1) if problem.unary.size else np.zeros(problem.n_nodes, dtype=np.int32))
+    run.certify(run.score, MessageCertificate(problem.zero_messages()))
+    run.message = "row 1 (no edges): each node has its best label, which is optimal."
+    return run.result()
+
+
+def _search(problem: Problem, time_limit: float | None, init: Any, callback: Callback | None) -> Result:
+    first = TRWS(time_limit=time_limit).solve(problem, init, callback)
+    why = f"row {len(TABLE) + 2} (general)"
+    closed = first.guarantee in (Guarantee.optimal, Guarantee.infeasible)
+    if closed or first.termination in (Termination.time_limit, Termination.interrupted, Termination.stopped):
+        return replace(first, message=f"{why}: {first.message}")
+    left = SEARCH_SECONDS if time_limit is None else max(0.0, time_limit - first.seconds)
+    second = BranchAndBound(time_limit=left).solve(problem, first, callback)
+    return replace(
+        second,
+        message=f"{why}: TRWS left a gap of {first.gap:.3g}; {second.message}",
+        seconds=first.seconds + second.seconds,
+        compile_seconds=first.compile_seconds + second.compile_seconds,
+        trace=first.trace + second.trace,
+    )

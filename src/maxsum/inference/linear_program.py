@@ -1,0 +1,252 @@
+"""LinearProgram: the local-polytope relaxation by HiGHS."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.certificate import MessageCertificate
+from ..core.problem import Messages, Problem
+from ..core.result import Termination
+from ..kernels.net import Net
+from .base import Run, Solver, Support
+from .icm import polish, start_labels
+from .prepare import measure, prepare
+
+_MAX_COLUMNS = 20_000_000
+_TOLERANCE = 1e-10
+_TIE = 1e-9
+_FRACTIONAL = 1e-6
+
+
+@dataclass(frozen=True)
+class LinearProgram(Solver):
+    r"""The linear relaxation over the local polytope, solved with HiGHS:
+
+    .. math:: \max_\mu \sum_v q_v \cdot \mu_v + \sum_{uv} g_{uv} \cdot \mu_{uv} + \sum_c w_c \cdot \mu_c, \quad
+              \sum_l \mu_{uv}(k, l) = \mu_u(k), \quad \sum_k \mu_{uv}(k, l) = \mu_v(l), \quad
+              \mu_c(k) \le \mu_v(k)\ (v \in c),
+
+    with :math:`\sum_k \mu_v(k) = 1` and :math:`\mu \ge 0`. The multipliers of the constraints are the messages of the
+    certificate. Where :math:`\mu` is a labelling it is optimal; otherwise the best label of each node is improved by `ICM`.
+
+    Parameters
+    ----------
+    time_limit : float, optional
+        Seconds.
+    """
+
+    time_limit: float | None = None
+
+    does = "any problem of moderate size: the LP relaxation, its bound and its rounding"
+
+    def supports(self, problem: Problem) -> Support:
+        states = problem.n_states.astype(np.int64)
+        u, v = problem.graph.edges.T
+        count = int(states.sum() + (states[u] * states[v]).sum()) + problem.cliques.weights.size
+        if count > _MAX_COLUMNS:
+            return Support(False, f"takes linear programs of at most {_MAX_COLUMNS} variables; this one has {count}", count)
+        return Support(True)
+
+    def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
+        prepared = prepare(problem)
+        messages = problem.zero_messages() if init is None else init
+        if not prepared.feasible:
+            run.certify(-np.inf, MessageCertificate(messages))
+            return
+        net = prepared.net
+        run.certify(measure(problem, messages, None)[0], MessageCertificate(messages))
+        if not problem.n_nodes:
+            run.offer(np.zeros(0, dtype=np.int32))
+            run.step(1)
+            return
+        if run.step(0):
+            run.offer(polish(net, start_labels(net)))
+            return
+        model = _model(net)
+        answer = _highs(model, run.seconds_left)
+        if answer.dual is not None:
+            found = model.messages(answer.dual, problem)
+            run.certify(measure(problem, found, None)[0], MessageCertificate(found))
+        if answer.primal is not None:
+            marginals = model.marginals(answer.primal)
+            labels = _round(marginals)
+            if answer.termination == Termination.converged:
+                run.marginals = marginals
+        else:
+            labels = start_labels(net)
+        run.offer(labels)
+        if run.marginals is None or run.marginals.max(axis=1).min() < 1 - _FRACTIONAL:
+            run.offer(polish(net, labels))
+        run.step(answer.iterations)
+        if run.termination != Termination.stopped:
+            run.termination = answer.termination
+        run.message = answer.message
+        if answer.interrupted:
+            raise KeyboardInterrupt
+
+
+class _Model(NamedTuple):
+    """The linear program ``min cost @ x, lower <= A x <= 0 or 1, x >= 0`` and where its parts come from."""
+
+    cost: np.ndarray
+    matrix: Any
+    lower: np.ndarray
+    upper: np.ndarray
+    scale: float
+    alive: np.ndarray  # (N, K): the labels of the first columns, in order
+    sides: tuple[np.ndarray, np.ndarray]  # (2, E, K) and (M, K) masks: messages of the rows after the first N, in order
+
+    def messages(self, dual: np.ndarray, problem: Problem) -> Messages:
+        """Messages from the multipliers: in ``cost - A' dual >= 0`` they stand as the messages do in the dual bound."""
+        messages = problem.zero_messages()
+        edge, clique = self.sides
+        multipliers = dual[len(self.alive) :] * self.scale
+        n_edge = int(edge.sum())
+        messages.edge[edge] = multipliers[:n_edge]
+        messages.clique[clique] = multipliers[n_edge:]
+        return messages
+
+    def marginals(self, primal: np.ndarray) -> np.ndarray:
+        values = np.zeros(self.alive.shape)
+        values[self.alive] = np.clip(primal[: int(self.alive.sum())], 0.0, 1.0)
+        return values
+
+
+def _model(net: Net) -> _Model:
+    from scipy.sparse import coo_array
+
+    alive = net.unary > -np.inf
+    n_nodes, n_labels = alive.shape
+    column = np.full(alive.shape, -1, dtype=np.int64)
+    column[alive] = np.arange(alive.sum())
+    n_node = int(alive.sum())
+    u, v = net.edges[:, 0], net.edges[:, 1]
+
+    pair = np.isfinite(net.tables)[net.edge_table] & alive[u][:, :, None] & alive[v][:, None, :]
+    edge, first, second = np.nonzero(pair)
+    pair_score = net.tables[net.edge_table[edge], first, second] * net.edge_weight[edge]
+    top = np.full(len(net.edges), -np.inf)
+    np.maximum.at(top, edge, pair_score)
+    pair_score -= top[edge]
+
+    together = np.ones((len(net.clique_weights), n_labels), dtype=bool)
+    np.logical_and.at(together, net.member_clique, alive[net.clique_nodes])
+    together &= net.clique_weights > 0
+    reward_column = np.full(together.shape, -1, dtype=np.int64)
+    reward_column[together] = n_node + len(edge) + np.arange(together.sum())
+
+    edge_side = np.stack([alive[u], alive[v]])
+    clique_side = together[net.member_clique]
+    row = np.full(edge_side.shape, -1, dtype=np.int64)
+    row[edge_side] = n_nodes + np.arange(edge_side.sum())
+    member, label = np.nonzero(clique_side)
+    member_row = n_nodes + int(edge_side.sum()) + np.arange(len(member))
+    side, side_edge, side_label = np.nonzero(edge_side)
+
+    pairs = n_node + np.arange(len(edge))
+    node_of, _ = np.nonzero(alive)
+    blocks = [
+        (node_of, column[alive], 1.0),
+        (row[0, edge, first], pairs, 1.0),
+        (row[1, edge, second], pairs, 1.0),
+        (row[edge_side], column[net.edges[side_edge, side], side_label], -1.0),
+        (member_row, reward_column[net.member_clique[member], label], 1.0),
+        (member_row, column[net.clique_nodes[member], label], -1.0),
+    ]
+    score = np.concatenate([net.unary[alive], pair_score, net.clique_weights[together]])
+    n_rows = n_nodes + int(edge_side.sum()) + len(member)
+    matrix = coo_array(
+        (
+            np.concatenate([np.full(len(rows), value) for rows, _, value in blocks]),
+            (np.concatenate([b[0] for b in blocks]), np.concatenate([b[1] for b in blocks])),
+        ),
+        shape=(n_rows, len(score)),
+    ).tocsc()
+    size = np.abs(score[score != 0])
+    scale = float(np.median(size)) if len(size) else 1.0
+    lower, upper = np.zeros(n_rows), np.zeros(n_rows)
+    lower[:n_nodes] = upper[:n_nodes] = 1.0
+    lower[n_rows - len(member) :] = -np.inf
+    return _Model(-score / scale, matrix, lower, upper, scale, alive, (edge_side, clique_side))
+
+
+class _Answer(NamedTuple):
+    primal: np.ndarray | None
+    dual: np.ndarray | None
+    termination: Termination
+    message: str
+    iterations: int
+    interrupted: bool
+
+
+def _highs(model: _Model, seconds: float) -> _Answer:
+    """Run HiGHS; whatever it has at the end is returned, finite or not at all."""
+    import highspy
+
+    solver = highspy.Highs()
+    for option, value in (
+        ("output_flag", False),
+        ("primal_feasibility_tolerance", _TOLERANCE),
+        ("dual_feasibility_tolerance", _TOLERANCE),
+        ("threads", 1),
+    ):
+        solver.setOptionValue(option, value)
+    if np.isfinite(seconds):
+        solver.setOptionValue("time_limit", float(seconds))
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(model.cost), len(model.lower)
+    lp.col_cost_ = model.cost
+    lp.col_lower_, lp.col_upper_ = np.zeros(len(model.cost)), np.full(len(model.cost), np.inf)
+    lp.row_lower_, lp.row_upper_ = model.lower, model.upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = model.matrix.indptr, model.matrix.indices
+    lp.a_matrix_.value_ = model.matrix.data
+    solver.passModel(lp)
+    interrupted = _run_interruptibly(solver)
+    status = solver.getModelStatus()
+    solution, info = solver.getSolution(), solver.getInfo()
+    primal = _finite(solution.col_value, len(model.cost)) if solution.value_valid else None
+    dual = _finite(solution.row_dual, len(model.lower)) if solution.dual_valid else None
+    name = highspy.HighsModelStatus
+    termination, message = Termination.stalled, f"HiGHS stopped: {solver.modelStatusToString(status)}."
+    if status == name.kOptimal:
+        termination, message = Termination.converged, ""
+    elif status == name.kTimeLimit:
+        termination, message = Termination.time_limit, "HiGHS reached the time limit before the LP was solved."
+    elif status == name.kInfeasible:
+        primal = dual = None
+        termination = Termination.converged
+        message = "HiGHS found the LP infeasible, so no labelling should exist; there is no certificate for that."
+    if interrupted:
+        message = "HiGHS was interrupted before the LP was solved."
+    return _Answer(primal, dual, termination, message, max(0, info.simplex_iteration_count), interrupted)
+
+
+def _run_interruptibly(solver: Any) -> bool:
+    """Run in a thread, so that Ctrl-C stops HiGHS and keeps what it has; True if that happened."""
+    solver.HandleUserInterrupt = True
+    worker = threading.Thread(target=solver.run, daemon=True)
+    interrupted = False
+    worker.start()
+    while worker.is_alive():
+        try:
+            worker.join()
+        except KeyboardInterrupt:
+            interrupted = True
+            solver.cancelSolve()
+    return interrupted
+
+
+def _finite(values: Any, length: int) -> np.ndarray | None:
+    array = np.asarray(values, dtype=np.float64)
+    return array if array.shape == (length,) and np.isfinite(array).all() else None
+
+
+def _round(marginals: np.ndarray) -> np.ndarray:
+    """Label of the largest marginal, the lowest of those within 1e-9 of it."""
+    near = marginals >= marginals.max(axis=1, keepdims=True) - _TIE
+    return near.argmax(axis=1).astype(np.int32)

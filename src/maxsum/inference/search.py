@@ -1,0 +1,283 @@
+"""BranchAndBound: exact depth-first search with messages as bounds and arc consistency for hard constraints."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.certificate import MessageCertificate, SearchCertificate
+from ..core.problem import Messages, Problem
+from ..core.result import Termination
+from ..kernels import search as kernels
+from ..kernels.height import clique_terms
+from ..kernels.trws import sweep
+from .base import Run, Solver, Support
+from .icm import polish
+from .prepare import NO_LABELS, Prepared, prepare
+from .trws import ascend
+
+_OTHER, _SAME, _BELOW, _FROM = range(4)
+_KEPT = (np.not_equal, np.equal, np.less, np.greater_equal)
+_PROBE_SIZE = 4096
+_MAX_DIVE = 10_000
+
+
+@dataclass(frozen=True)
+class BranchAndBound(Solver):
+    """Exact search for any problem.
+
+    Each box (a set of labels per node) is shrunk by arc consistency and by the loss of each label under its messages,
+    which a few TRW-S passes tighten first. A box whose bound does not exceed the best labelling is closed; others are
+    split at a node with few labels into "this label" and "any other".
+
+    Parameters
+    ----------
+    max_nodes : int, optional
+        Largest number of boxes.
+    time_limit : float, optional
+        Seconds.
+    root_iter : int
+        Largest number of TRW-S passes before the search.
+    certificate_bytes : int
+        Size up to which the search is recorded as proof. A larger search still returns its labelling, but the
+        certificate, and so the guarantee, falls back to the bound before the search.
+    """
+
+    max_nodes: int | None = None
+    time_limit: float | None = None
+    root_iter: int = 400
+    certificate_bytes: int = 2**29
+
+    does = "any problem: optimal or infeasible by search, in exponential time at worst"
+
+    def supports(self, problem: Problem) -> Support:
+        return Support(True)
+
+    def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
+        prepared = prepare(problem)
+        messages = problem.zero_messages() if init is None else Messages(init.edge.copy(), init.clique.copy())
+        if not prepared.feasible:
+            run.certify(-np.inf, MessageCertificate(messages))
+            return
+        soft = problem.resolution > 0
+        if soft or run.certificate is None:
+            ascend(problem, prepared, messages, run, self.root_iter if soft else 2, 1e-2)
+        if run.termination in (Termination.time_limit, Termination.stopped):
+            return
+        run.termination = Termination.converged
+        if run.bound - run.score > max(0.5 * problem.resolution, problem.step - 2 * problem.resolution):
+            _Search(problem, prepared, run, self, soft).explore(messages)
+
+
+class _Box(NamedTuple):
+    """A box that waits: its number in the record, its labels, the node that lost labels, the messages it inherits."""
+
+    number: int
+    domain: np.ndarray
+    node: int
+    messages: Messages | None
+    message_set: int
+    height: float
+
+
+@dataclass
+class _Record:
+    """The branching tree as it grows; ``full`` once it has passed its size."""
+
+    limit: int
+    rows: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    index: list[np.ndarray] = field(default_factory=list)
+    value: list[np.ndarray] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.size > self.limit
+
+    def add_box(self, parent: int, node: int, label: int, relation: int, message_set: int) -> int:
+        if not self.full:
+            self.size += 40
+            self.rows.append((parent, node, label, relation, message_set))
+        return len(self.rows) - 1
+
+    def add_messages(self, messages: Messages) -> int:
+        if not self.full:
+            flat = np.concatenate([messages.edge.ravel(), messages.clique.ravel()])
+            index = np.flatnonzero(flat).astype(np.int32 if len(flat) < 2**31 else np.int64)
+            self.size += len(index) * (8 + index.itemsize)
+            self.index.append(index)
+            self.value.append(flat[index])
+        return len(self.index) - 1
+
+    def unpack(self, message_set: int, problem: Problem) -> Messages:
+        edge, clique = problem.zero_messages()
+        flat = np.zeros(edge.size + clique.size)
+        flat[self.index[message_set]] = self.value[message_set]
+        return Messages(flat[: edge.size].reshape(edge.shape), flat[edge.size :].reshape(clique.shape))
+
+    def certificate(self) -> SearchCertificate:
+        parent, node, label, keep, message_set = (np.array(column) for column in zip(*self.rows, strict=True))
+        ptr = np.cumsum([0] + [len(index) for index in self.index])
+        return SearchCertificate(
+            parent, node, label, keep, message_set, ptr, np.concatenate(self.index), np.concatenate(self.value)
+        )
+
+
+class _Search:
+    """Depth-first search; all state of one run."""
+
+    def __init__(self, problem: Problem, prepared: Prepared, run: Run, solver: BranchAndBound, soft: bool):
+        self.problem, self.prepared, self.run, self.solver, self.soft = problem, prepared, run, solver, soft
+        self.closed_gap = max(0.25 * problem.resolution, problem.step - 4 * problem.resolution)
+        self.base = prepared.net.unary
+        self.net = prepared.net._replace(unary=self.base.copy())
+        shape = self.base.shape
+        self.slack = np.empty(shape)
+        self.queue, self.queued = np.empty(shape[0], dtype=np.int32), np.zeros(shape[0], dtype=np.uint8)
+        self.trial = np.zeros(shape, dtype=np.uint8)
+        self.found = np.zeros((self.base.size + 1, 2), dtype=np.int32)
+        self.labels = np.zeros(shape[0], dtype=np.int32)
+        self.record = _Record(solver.certificate_bytes)
+        self.stack: list[_Box] = []
+        self.heap: list[tuple[float, int, int, _Box]] = []
+        self.n_boxes = 0
+
+    @property
+    def target(self) -> float:
+        """A box is closed at this height, in the scores of the net."""
+        return self.run.score - self.prepared.constant + self.closed_gap
+
+    def explore(self, messages: Messages) -> None:
+        """Best-first choice of a box, then depth-first from it until a number of boxes was closed; that number adapts."""
+        domain = (self.base > -np.inf).astype(np.uint8)
+        number = self.record.add_box(-1, 0, -1, _OTHER, self.record.add_messages(messages))
+        self.stack = [_Box(number, domain, 0, messages, 0, np.inf)]
+        pulse, budget, closed = time.perf_counter(), 1, 0
+        try:
+            while self.stack or self.heap:
+                if self.solver.max_nodes is not None and self.n_boxes >= self.solver.max_nodes:
+                    self.run.termination = Termination.iteration_limit
+                    return
+                if time.perf_counter() - pulse > 0.05 or self.run.seconds_left == 0:
+                    pulse = time.perf_counter()
+                    self.run.bound = min(self.run.bound, max(self.open_height + self.prepared.constant, self.run.score))
+                    if self.run.step(self.n_boxes):
+                        return
+                if not self.stack:
+                    self.take_best()
+                    closed = 0
+                closed += self.visit(self.stack[-1])
+                if closed > budget and self.stack:
+                    self.put_back()
+                    budget = min(2 * budget, _MAX_DIVE)
+        finally:
+            self.conclude()
+
+    @property
+    def open_height(self) -> float:
+        """Largest height of a box that is not closed."""
+        waiting = -self.heap[0][0] if self.heap else -np.inf
+        return max([waiting] + [box.height for box in self.stack])
+
+    def put_back(self) -> None:
+        """Move the boxes of the dive to the heap; their messages are read back from the record when needed."""
+        for box in self.stack:
+            held = box if self.record.full else box._replace(messages=None)
+            heapq.heappush(self.heap, (-box.height, self.n_boxes, box.number, held))
+        self.stack = []
+
+    def take_best(self) -> None:
+        box = self.heap[0][-1]
+        messages = box.messages if box.messages is not None else self.record.unpack(box.message_set, self.problem)
+        self.stack = [box._replace(messages=messages)]
+        heapq.heappop(self.heap)
+
+    def shrink(self, domain: np.ndarray, messages: Messages) -> float:
+        return kernels.shrink(
+            self.net, self.base, domain, messages.edge, messages.clique, self.target, self.slack, self.queue, self.queued
+        )
+
+    def visit(self, box: _Box) -> bool:
+        """Close the box on top of the stack or put its two halves in its place (in one step: ``Ctrl-C`` loses no box).
+
+        Returns whether it was closed.
+        """
+        assert box.messages is not None
+        domain = box.domain.copy()
+        self.queued[:] = 0
+        self.queued[box.node] = 1
+        height = self.shrink(domain, box.messages)
+        number, messages, message_set = box.number, box.messages, box.message_set
+        if height > -np.inf and self.soft:
+            messages = Messages(box.messages.edge.copy(), box.messages.clique.copy())
+            self.tighten(height, messages)
+            message_set = self.record.add_messages(messages)
+            number = self.record.add_box(number, box.node, -1, _OTHER, message_set)
+            height = self.shrink(domain, messages)
+        elif height > -np.inf and self.base.size <= _PROBE_SIZE:
+            number = self.probe(domain, number, message_set)
+            height = self.shrink(domain, messages)
+        node, label = (-1, -1) if height == -np.inf else kernels.choose(self.net, domain, self.slack)
+        if height > -np.inf and node < 0:
+            self.run.offer(domain.argmax(axis=1))
+        halves: list[_Box] = []
+        for relation, at in self.branches(domain, node, label) if node >= 0 else ():
+            half = domain.copy()
+            half[node] &= _KEPT[relation](np.arange(half.shape[1]), at)
+            child = self.record.add_box(number, node, at, relation, message_set)
+            halves.append(_Box(child, half, node, messages, message_set, height))
+        self.stack[-1:] = halves
+        self.n_boxes += 1
+        return not halves
+
+    def branches(self, domain: np.ndarray, node: int, label: int) -> list[tuple[int, int]]:
+        """Relation and label of the two parts, the more promising one last: lower and upper half of the labels, so that
+        both bounds fall; with hard constraints alone, one label and the others.
+        """
+        at, size = kernels.middle(self.net, domain, node)
+        if size == 2 or not self.soft:
+            return [(_OTHER, label), (_SAME, label)]
+        return [(_FROM, at), (_BELOW, at)] if label < at else [(_BELOW, at), (_FROM, at)]
+
+    def probe(self, domain: np.ndarray, number: int, message_set: int) -> int:
+        """Remove labels that fail at once when chosen, each recorded as a branching; returns the last box."""
+        n_found, alive = kernels.probe(self.net, domain, self.trial, self.queue, self.queued, self.found)
+        for node, label in self.found[:n_found].tolist():
+            self.record.add_box(number, node, label, _SAME, message_set)
+            number = self.record.add_box(number, node, label, _OTHER, message_set)
+        self.queued[:] = 0 if alive else 1
+        return number
+
+    def tighten(self, height: float, messages: Messages) -> None:
+        """TRW-S passes on the box as long as they promise to close it."""
+        for iteration in range(40):
+            bound = sweep(self.net, iteration % 2 == 1, messages.edge, messages.clique, self.labels)
+            bound += clique_terms(self.net, messages.clique, NO_LABELS)[0]
+            if iteration % 2 == 0:
+                continue
+            if iteration == 1:
+                self.run.offer(polish(self.net, self.labels, 10))
+            if bound <= self.target or height - bound < 0.05 * (bound - self.target):
+                return
+            height = bound
+
+    def conclude(self) -> None:
+        """The bound that is proven now, and its certificate."""
+        run = self.run
+        run.n_iter = self.n_boxes
+        finished = not self.stack and not self.heap
+        if self.record.full:
+            done = "finished, so the labelling is optimal" if finished else "did not finish"
+            run.message = (
+                f"BranchAndBound: the search {done}, but its proof is larger than certificate_bytes = "
+                f"{self.record.limit}; the certificate proves the bound before the search only."
+            )
+            return
+        above = self.open_height + self.prepared.constant
+        bound = min(max(above, run.score), run.bound)
+        run.bound, run.certificate = bound, self.record.certificate()
+        run.gap = max(self.problem.round_gap(bound - run.score), 0.0) if np.isfinite(run.score) else None

@@ -1,0 +1,139 @@
+"""One box of the exact search: shrink it, tighten its bound, choose where to branch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .consistency import arc_consistency
+from .height import clique_terms, edge_terms
+from .jit import kernel
+from .trws import node_theta
+
+
+@kernel
+def restrict(net, base, domain):  # type: ignore[no-untyped-def]
+    """Write the box into ``net.unary``: the scores ``base`` inside ``domain``, ``-inf`` outside."""
+    for v in range(base.shape[0]):
+        for k in range(base.shape[1]):
+            net.unary[v, k] = base[v, k] if domain[v, k] else -np.inf
+
+
+@kernel
+def box_height(net, edge_messages, clique_messages, slack):  # type: ignore[no-untyped-def]
+    """Height of the box; ``slack[v, k]`` gets the loss of label ``k`` at its node (``inf`` outside the box)."""
+    no_labels = np.empty(0, dtype=np.int32)
+    total = edge_terms(net, edge_messages, no_labels, 0, len(net.edges))[0]
+    total += clique_terms(net, clique_messages, no_labels)[0]
+    for v in range(len(net.n_states)):
+        theta = slack[v]
+        node_theta(net, v, edge_messages, clique_messages, theta)
+        top = -np.inf
+        for k in range(net.n_states[v]):
+            top = max(top, theta[k])
+        total += top
+        for k in range(net.n_states[v]):
+            theta[k] = top - theta[k] if theta[k] > -np.inf else np.inf
+    return total
+
+
+@kernel
+def shrink(net, base, domain, edge_messages, clique_messages, target, slack, queue, queued):  # type: ignore[no-untyped-def]
+    """Remove from the box what cannot exceed ``target``, by arc consistency and by the loss of each label.
+
+    On entry ``queued`` marks the nodes that have lost labels. Returns the height of what is left, ``-inf`` if nothing is.
+    """
+    while True:
+        if not arc_consistency(net, domain, queue, queued, False):
+            queued[:] = 0
+            return -np.inf
+        restrict(net, base, domain)
+        total = box_height(net, edge_messages, clique_messages, slack)
+        if total <= target:
+            return -np.inf
+        changed = False
+        for v in range(len(net.n_states)):
+            for k in range(net.n_states[v]):
+                if domain[v, k] and total - slack[v, k] <= target:
+                    domain[v, k] = 0
+                    queued[v] = 1
+                    changed = True
+        if not changed:
+            return total
+
+
+@kernel
+def probe(net, domain, trial, queue, queued, found):  # type: ignore[no-untyped-def]
+    """Remove every label whose choice would empty a domain by arc consistency, until none is left.
+
+    The removed (node, label) pairs are listed in ``found``, in order. Returns their number, and False if the box is empty.
+    """
+    n_nodes, n_found, quiet, v = len(net.n_states), 0, 0, 0
+    while quiet < n_nodes:
+        size = 0
+        for k in range(net.n_states[v]):
+            size += domain[v, k]
+        changed = False
+        for k in range(net.n_states[v] if size > 1 else 0):
+            if not domain[v, k]:
+                continue
+            trial[:] = domain
+            trial[v] = 0
+            trial[v, k] = 1
+            queued[:] = 0
+            queued[v] = 1
+            if arc_consistency(net, trial, queue, queued, False):
+                continue
+            found[n_found, 0] = v
+            found[n_found, 1] = k
+            n_found += 1
+            domain[v, k] = 0
+            queued[:] = 0
+            queued[v] = 1
+            changed = True
+            if not arc_consistency(net, domain, queue, queued, False):
+                return n_found, False
+        quiet = 0 if changed else quiet + 1
+        v = (v + 1) % n_nodes
+    return n_found, True
+
+
+@kernel
+def choose(net, domain, slack):  # type: ignore[no-untyped-def]
+    """Node and label to branch on, -1 if all are decided.
+
+    The node has few labels that lose much on average (with hard constraints alone: few labels and many edges); the label
+    is its best.
+    """
+    best_node, best_value = -1, np.inf
+    for v in range(len(net.n_states)):
+        size, loss = 0, 0.0
+        for k in range(net.n_states[v]):
+            if domain[v, k]:
+                size += 1
+                loss += slack[v, k]
+        if size < 2:
+            continue
+        value = size / (loss / size + 1e-9 * (1.0 + net.ptr[v + 1] - net.ptr[v]))
+        if value < best_value:
+            best_node, best_value = v, value
+    if best_node < 0:
+        return -1, -1
+    label, least = -1, np.inf
+    for k in range(net.n_states[best_node]):
+        if domain[best_node, k] and slack[best_node, k] < least:
+            least, label = slack[best_node, k], k
+    return best_node, label
+
+
+@kernel
+def middle(net, domain, v):  # type: ignore[no-untyped-def]
+    """Label that halves the labels of ``v`` that are left (as many below it as from it on), and their number."""
+    size = 0
+    for k in range(net.n_states[v]):
+        size += domain[v, k]
+    below = 0
+    for k in range(net.n_states[v]):
+        if 2 * below >= size:
+            return k, size
+        below += domain[v, k]
+    return net.n_states[v] - 1, size

@@ -1,0 +1,1 @@
+"""Slow, independent code that the library is judged by."""

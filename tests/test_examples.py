@@ -1,0 +1,24 @@
+"""Every example runs to its end and says what it proved."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+def test_there_are_examples():
+    assert {path.stem for path in EXAMPLES} >= {"chain_tagging", "denoise", "sudoku"}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_proves_its_answer(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(path), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "verified: score" in printed
+    if path.stem in ("chain_tagging", "sudoku"):
+        assert "optimal" in printed

@@ -1,0 +1,112 @@
+"""Who may import whom: core <- kernels <- inference <- cli, read from the source without running it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "maxsum"
+LAYERS = ("core", "kernels", "inference", "cli")
+MAY_IMPORT_LAYERS = {
+    "core": {"core"},
+    "kernels": {"kernels"},
+    "inference": {"core", "kernels", "inference"},
+    "cli": {"core", "inference", "cli", "maxsum"},
+    "maxsum": {"core", "inference", "maxsum"},
+}
+MAY_IMPORT_PACKAGES = {
+    "core": {"numpy", "scipy"},
+    "kernels": {"numpy", "numba"},
+    "inference": {"numpy", "scipy", "highspy", "pytoulbar2"},
+    "cli": {"numpy", "typer", "click", "rich", "PIL"},
+    "maxsum": set(),
+}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def layer_of(parts: tuple[str, ...]) -> str:
+    """The layer of a dotted name below the package; "maxsum" is the package itself."""
+    return parts[0] if parts and parts[0] in LAYERS else "maxsum"
+
+
+def imports(source: str, file: Path) -> list[tuple[str, str]]:
+    """("layer" or "package", name) of everything that a file imports, inside functions too."""
+    package = file.relative_to(SOURCE).parent.parts
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            targets = [tuple(alias.name.split(".")) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            targets = [tuple((node.module or "").split("."))]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1]
+            inside = tuple((node.module or "").split(".")) if node.module else ()
+            names = [(*base, *inside)] if inside else [(*base, alias.name) for alias in node.names]
+            found += [("layer", layer_of(name)) for name in names]
+            continue
+        else:
+            continue
+        for target in targets:
+            if target[0] == "maxsum":
+                found.append(("layer", layer_of(target[1:])))
+            elif target[0] not in sys.stdlib_module_names:
+                found.append(("package", target[0]))
+    return found
+
+
+def faults(source: str, file: Path) -> list[str]:
+    layer = layer_of(file.relative_to(SOURCE).parts)
+    wrong = []
+    for kind, name in imports(source, file):
+        allowed = (MAY_IMPORT_LAYERS if kind == "layer" else MAY_IMPORT_PACKAGES)[layer]
+        if name not in allowed:
+            wrong.append(f"{file.relative_to(SOURCE)} ({layer}) imports {name}")
+    if layer != "cli":
+        calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+        printed = [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
+        wrong += [f"{file.relative_to(SOURCE)}:{line} prints" for line in printed]
+    return wrong
+
+
+def test_there_is_something_to_check():
+    assert {layer_of(file.relative_to(SOURCE).parts) for file in FILES} == {*LAYERS, "maxsum"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_imports_point_downwards(file):
+    assert faults(file.read_text(encoding="utf-8"), file) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "source"),
+    [
+        ("core/x.py", "from ..kernels import tree"),
+        ("core/x.py", "from .. import inference"),
+        ("core/x.py", "import numba"),
+        ("core/x.py", "def f():\n    from maxsum.inference import solve"),
+        ("core/x.py", "print('hello')"),
+        ("kernels/x.py", "from ..core.problem import Problem"),
+        ("kernels/x.py", "import scipy.sparse"),
+        ("inference/x.py", "from ..cli import app"),
+        ("inference/x.py", "import sklearn"),
+        ("cli/x.py", "from ..kernels import tree"),
+        ("cli/x.py", "import sklearn.svm"),
+    ],
+)
+def test_the_check_sees_a_fault(where, source):
+    assert len(faults(source, SOURCE / where)) == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "source"),
+    [
+        ("core/x.py", "from .graph import Graph\nimport numpy as np\nfrom scipy.sparse import coo_array\nimport os.path"),
+        ("inference/x.py", "from ..core.problem import Problem\nfrom ..kernels import tree\nfrom . import base"),
+        ("cli/x.py", "import maxsum\nfrom .. import __version__\nprint(1)"),
+    ],
+)
+def test_the_check_lets_the_rest_pass(where, source):
+    assert faults(source, SOURCE / where) == []
