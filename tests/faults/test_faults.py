@@ -287,8 +287,6 @@ def test_fault_43_limits_return_the_best_bracket(limits: dict) -> None:
         fields = getattr(solver, "__dataclass_fields__", {})
         if not set(limits) <= set(fields) or not solver().supports(problem):
             continue
-        if name == "Toulbar2":  # its limit is soft: the preprocessing of a problem of this size runs past it
-            continue
         solver(**limits).solve(problem)
         started = time.perf_counter()
         result = solver(**limits).solve(problem)

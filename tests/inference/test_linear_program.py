@@ -45,7 +45,7 @@ def test_bound_is_the_value_of_the_relaxation(family):
             assert result.labels is None
             continue
         room = 1e-6 * case.raw.spreads.sum() + 1e-15 * abs(constant)
-        assert abs(result.bound - constant - value) <= room, (case, result, value)
+        assert abs(result.certificate.bound(case.problem) - constant - value) <= room, (case, result, value)
         assert result.termination == "converged"
         if family in TIGHT:
             assert result.guarantee == ("optimal" if case.raw.feasible else "infeasible"), (case, result)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import os
 import signal
+import sys
+import textwrap
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -56,27 +61,53 @@ def test_bound_is_ours_and_the_claim_stands_in_the_message():
 
 
 @installed
-def test_time_limit_and_signal_handler():
+@pytest.mark.parametrize("limit", [0.01, 1.0])
+def test_time_limit_is_kept(limit):
+    """Also where toulbar2 itself does not look at the clock: it preprocesses the grid for minutes."""
     rng = np.random.default_rng(1)
-    problem = ms.Problem(ms.Graph.complete(40), rng.normal(size=(40, 4)), rng.normal(size=(780, 4, 4)))
-    Toulbar2().solve(make("chain", 0).problem)
-    before = signal.getsignal(signal.SIGINT)
-    result = Toulbar2(time_limit=1).solve(problem)
-    assert result.termination == "time_limit" and "was stopped" in result.message and result.seconds < 10
-    assert result.guarantee == "within_gap"
-    assert signal.getsignal(signal.SIGINT) is before
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+    complete = ms.Problem(ms.Graph.complete(40), rng.normal(size=(40, 4)), rng.normal(size=(780, 4, 4)))
+    grid = ms.Problem(ms.Graph.grid(25, 25), rng.normal(size=(625, 5)), rng.normal(size=(1200, 5, 5)))
+    for problem in (complete, grid):
+        Toulbar2(time_limit=0).solve(problem)
+        result = Toulbar2(time_limit=limit).solve(problem)
+        assert result.termination == "time_limit" and "was stopped" in result.message
+        assert result.guarantee == "within_gap" and result.seconds < limit + 2.5
     assert Toulbar2(time_limit=0).solve(problem).termination == "time_limit"
 
 
 @installed
-def test_other_threads_get_the_same_answers():
-    """toulbar2 keeps its options per thread and sets them in the importing thread only."""
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process on Windows")
+def test_ctrl_c_returns_the_best_so_far_and_is_ours_again():
+    rng = np.random.default_rng(1)
+    problem = ms.Problem(ms.Graph.complete(40), rng.normal(size=(40, 4)), rng.normal(size=(780, 4, 4)))
+    Toulbar2(time_limit=0).solve(problem)
+    before = signal.getsignal(signal.SIGINT)
+    timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    result = Toulbar2(time_limit=60).solve(problem)
+    timer.join()
+    assert result.termination == "interrupted" and result.guarantee == "within_gap" and result.seconds < 10
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+@installed
+def test_a_dead_process_is_no_claim(monkeypatch):
+    def dies() -> None:
+        raise SystemExit(3)
+
+    source = textwrap.dedent(inspect.getsource(dies)).replace("def dies", "def _work")
+    monkeypatch.setattr(inspect, "getsource", lambda function: source)
+    result = Toulbar2().solve(make("complete", 0).problem)
+    assert "ended with code 3" in result.message
+    assert result.termination == "stalled" and result.guarantee == "within_gap"
+
+
+@installed
+def test_threads_get_the_same_answers():
     cases = [make("complete", seed) for seed in range(6)]
     alone = [Toulbar2().solve(case.problem).score for case in cases]
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda case: Toulbar2(time_limit=60).solve(case.problem).score, cases))
     assert together == alone
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)

@@ -214,13 +214,17 @@ def spreads(problem: Problem) -> np.ndarray:
 
 def typical_spread(problem: Problem) -> float:
     """Median spread of a term, times the number of terms that are not constant: a scale that one huge term cannot move."""
-    each = spreads(problem)
+    return _typical(spreads(problem))
+
+
+def _typical(each: np.ndarray) -> float:
     return float(np.median(each) * len(each)) if len(each) else 0.0
 
 
 def resolution(problem: Problem) -> float:
     """Gap that is numerically nothing: 1e-9 of the typical spread, plus the rounding error of the sum of all terms."""
-    return 1e-9 * typical_spread(problem) + 4 * _EPS * float(spreads(problem).sum())
+    each = spreads(problem)
+    return 1e-9 * _typical(each) + 4 * _EPS * float(each.sum())
 
 
 def step(problem: Problem) -> float:

@@ -158,8 +158,9 @@ class Problem:
     @cached_property
     def has_hard_constraints(self) -> bool:
         """Whether a label or a pair of labels is forbidden (``-inf``)."""
-        own = np.arange(self.n_labels) < self.n_states[:, None]
-        return bool(np.isneginf(self.tables).any() or np.isneginf(self.unary[own]).any())
+        forbidden = np.isneginf(self.unary).sum()
+        padding = self.unary.size - self.n_states.sum(dtype=np.int64)
+        return bool(forbidden > padding or np.isneginf(self.tables).any())
 
     @cached_property
     def resolution(self) -> float:

@@ -19,8 +19,9 @@ from .search import BranchAndBound
 from .tree import TreeDP
 from .trws import TRWS
 
-SEARCH_SECONDS = 60.0
 _SMALL_CELLS = 2**22
+_SMALL_NODES = 300
+_SEARCH_SECONDS = {"small": 60.0, "large": 10.0}
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def solve(
         A solver, or its name in `maxsum.inference.SOLVERS`.
     time_limit : float, optional
         Seconds for everything. Without one only the exact search of row 5, whose time may be exponential, is
-        limited, to 60 seconds.
+        limited: to 60 seconds, and to 10 for more than 300 nodes.
     init : Result, Messages or ndarray, optional
         Warm start.
     callback : callable, optional
@@ -122,12 +123,13 @@ def _search(problem: Problem, time_limit: float | None, init: Any, callback: Cal
     closed = first.guarantee in (Guarantee.optimal, Guarantee.infeasible)
     if closed or first.termination in (Termination.time_limit, Termination.interrupted, Termination.stopped):
         return replace(first, message=f"{why}: {first.message}")
-    left = SEARCH_SECONDS if time_limit is None else max(0.0, time_limit - first.seconds)
+    patience = _SEARCH_SECONDS["small" if problem.n_nodes <= _SMALL_NODES else "large"]
+    left = patience if time_limit is None else max(0.0, time_limit - first.seconds)
     second = BranchAndBound(time_limit=left).solve(problem, first, callback)
     return replace(
         second,
         message=f"{why}: TRWS left a gap of {first.gap:.3g}; {second.message}",
         seconds=first.seconds + second.seconds,
         compile_seconds=first.compile_seconds + second.compile_seconds,
-        trace=first.trace + second.trace,
+        trace=first.trace + tuple(replace(point, seconds=point.seconds + first.seconds) for point in second.trace),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -91,7 +92,7 @@ def _push(flow: maxflow.Flow, stop: Callable[[], bool]) -> bool:
     return True
 
 
-class _Network:
+class _Network(ABC):
     """A flow network made from a problem, and the way back."""
 
     flow: maxflow.Flow
@@ -105,8 +106,9 @@ class _Network:
         self._read(messages, labels)
         return messages, labels
 
+    @abstractmethod
     def _read(self, messages: Messages, labels: np.ndarray) -> None:
-        raise NotImplementedError
+        """Fill in messages and labels."""
 
     def lowest(self) -> np.ndarray:
         """The lowest alive label of each node: never forbidden in an arc consistent supermodular problem."""

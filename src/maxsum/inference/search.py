@@ -255,7 +255,7 @@ class _Search:
     def tighten(self, height: float, messages: Messages) -> None:
         """TRW-S passes on the box as long as they promise to close it."""
         for iteration in range(40):
-            bound = sweep(self.net, iteration % 2 == 1, messages.edge, messages.clique, self.labels)
+            bound = sweep(self.net, iteration % 2 == 1, iteration == 1, messages.edge, messages.clique, self.labels)
             bound += clique_terms(self.net, messages.clique, NO_LABELS)[0]
             if iteration % 2 == 0:
                 continue

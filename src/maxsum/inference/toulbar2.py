@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import json
 import math
 import signal
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,8 +25,7 @@ from .prepare import measure, prepare
 _LARGEST_SUM = 1e16
 _MAX_DIGITS = 12
 _FOREVER = 10**8
-_lock = threading.Lock()
-_thread = threading.local()  # toulbar2 keeps its options per thread, and sets them in the importing thread only
+_GRACE = 1.0
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,13 @@ class Toulbar2(Solver):
     ``bound`` is what our certificate (the messages of ``init``, or zero messages) proves. toulbar2 works with whole
     multiples of a small unit; where that rounds scores by more than `Problem.resolution` in all, ``message`` says so.
 
+    toulbar2 runs in a process of its own: it keeps global options, takes over ``Ctrl-C``, holds Python's lock, and its
+    preprocessing looks at no limit. That process is told to stop at the limit or at ``Ctrl-C`` and is ended a second later.
+
     Parameters
     ----------
     time_limit : float, optional
-        Seconds, rounded up to whole ones; toulbar2 may take a little longer.
+        Seconds. A search that is stopped returns its best labelling, or one by `ICM` where that is better.
     """
 
     time_limit: float | None = None
@@ -69,25 +71,27 @@ class Toulbar2(Solver):
             run.offer(polish(prepared.net, start_labels(prepared.net)))
             return
         network = _network(prepared.net)
-        with _lock:
-            answer = _solve(prepared.net, network, run.seconds_left)
+        answer = _solve(prepared.net, network, run)
         if answer.labels is not None:
             run.offer(answer.labels)
             claim = prepared.constant + network.top - answer.dual_bound * network.scale
-            if answer.complete:
-                run.message = f"toulbar2 reports an optimal labelling, dual bound {claim:.12g}"
-            else:
-                run.message = f"toulbar2 was stopped and reports the dual bound {claim:.12g}"
-            run.message += "; this is its claim, not proven by the certificate."
-        else:
+            what = "an optimal labelling, dual bound" if answer.complete else "the dual bound"
+            stopped = "" if answer.complete else "was stopped and "
+            run.message = f"toulbar2 {stopped}reports {what} {claim:.12g}; this is its claim, not proven by the certificate."
+        elif answer.complete:
             run.message = "toulbar2 found no labelling; there is no certificate that none exists."
-        if run.step(1) and answer.complete and run.termination == Termination.time_limit:
-            run.termination = Termination.converged
+        else:
+            run.message = f"toulbar2 {answer.end} before it had a labelling."
         if not answer.complete:
-            out_of_time = self.time_limit is not None and run.seconds >= 0.9 * self.time_limit
-            run.termination = Termination.time_limit if out_of_time else Termination.interrupted
+            run.offer(polish(prepared.net, start_labels(prepared.net)))
         if network.rounding > problem.resolution:
             run.message += f" It rounded scores by up to {network.rounding:.2g} in all."
+        if answer.interrupted:
+            raise KeyboardInterrupt
+        if run.step(1) and answer.complete and run.termination == Termination.time_limit:
+            run.termination = Termination.converged
+        if not answer.complete and run.termination != Termination.stopped:
+            run.termination = Termination.time_limit if answer.out_of_time else Termination.stalled
 
 
 class _Network(NamedTuple):
@@ -130,49 +134,91 @@ def _table(net: Net, e: int, alive: np.ndarray) -> np.ndarray:
 
 
 class _Answer(NamedTuple):
-    labels: np.ndarray | None
-    dual_bound: float
-    complete: bool
+    labels: np.ndarray | None = None
+    dual_bound: float = 0.0
+    complete: bool = False
+    out_of_time: bool = False
+    interrupted: bool = False
+    end: str = "was stopped"
 
 
-def _solve(net: Net, network: _Network, seconds: float) -> _Answer:
-    import pytoulbar2
-    from pytoulbar2 import pytb2
-
-    if not getattr(_thread, "ready", False):
-        pytb2.init()
-        _thread.ready = True
+def _solve(net: Net, network: _Network, run: Run) -> _Answer:
+    """Run `_work` in a new interpreter, and end it a second after the limit or ``Ctrl-C`` at the latest."""
     alive = net.unary > -np.inf
-    limit = math.ceil(min(seconds, _FOREVER))
-    with _signals():
-        model = pytoulbar2.CFN(resolution=network.digits, vac=1)
-        for v, n in enumerate(net.n_states.tolist()):
-            model.AddVariable(f"x{v}", range(n))
-        for v, n in enumerate(net.n_states.tolist()):
-            model.AddFunction([v], network.node[v, :n].tolist())
-        for e, (u, v) in enumerate(net.edges.tolist()):
-            costs = (network.edge_top[e] - _table(net, e, alive)) / network.scale
-            model.AddFunction([u, v], costs.ravel().tolist())
-        start = time.process_time()
-        answer = model.Solve(timeLimit=limit)
-        stopped = time.process_time() - start >= limit
-        dual = float(model.GetDDualBound())
-    if answer is None:
-        return _Answer(None, dual, not stopped)
-    complete = dual >= answer[1] - 0.5 * 10.0**-network.digits
-    return _Answer(np.array(answer[0], dtype=np.int32), dual, complete)
+    pieces = [network.node[v, :n].tobytes() for v, n in enumerate(net.n_states.tolist())]
+    for e in range(len(net.edges)):
+        pieces.append(((network.edge_top[e] - _table(net, e, alive)) / network.scale).tobytes())
+    header = {
+        "path": sys.path,
+        "digits": network.digits,
+        "seconds": math.ceil(min(run.seconds_left, _FOREVER)) + 1,
+        "states": net.n_states.tolist(),
+        "edges": net.edges.tolist(),
+    }
+    given: bytes | None = b"".join([json.dumps(header).encode(), b"\n", *pieces])
+    command = [sys.executable, "-I", "-c", f"{inspect.getsource(_work)}\n_work()"]
+    quiet = subprocess.DEVNULL
+    out_of_time = interrupted = False
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=quiet) as process:
+        wait = None if np.isinf(run.seconds_left) else run.seconds_left
+        output = None
+        try:
+            while output is None:
+                try:
+                    output = process.communicate(given, wait)[0]
+                    continue
+                except subprocess.TimeoutExpired:
+                    asked = out_of_time or interrupted
+                    out_of_time = not interrupted
+                except KeyboardInterrupt:
+                    asked, interrupted = interrupted, True
+                given, wait = None, _GRACE
+                if asked or sys.platform == "win32":
+                    process.kill()
+                else:
+                    process.send_signal(signal.SIGINT)
+        finally:
+            process.kill()
+    answer = _Answer(out_of_time=out_of_time, interrupted=interrupted)
+    if not output:
+        return answer if out_of_time or interrupted else answer._replace(end=f"ended with code {process.returncode}")
+    labels, cost, dual = json.loads(output)
+    if labels is None:
+        return answer._replace(dual_bound=dual, complete=not (out_of_time or interrupted))
+    complete = dual >= cost - 0.5 * 10.0**-network.digits
+    return answer._replace(labels=np.array(labels, dtype=np.int32), dual_bound=dual, complete=complete)
 
 
-@contextmanager
-def _signals() -> Iterator[None]:
-    """toulbar2 puts its own handler on Ctrl-C (it stops the search) and leaves it there; put Python's back."""
-    import ctypes
+def _work() -> None:
+    """The other process: a line of JSON and all costs as float64 on stdin; labels, cost and dual bound as JSON on stdout.
 
-    get, put = ctypes.pythonapi.PyOS_getsig, ctypes.pythonapi.PyOS_setsig
-    get.restype = put.restype = ctypes.c_void_p
-    get.argtypes, put.argtypes = [ctypes.c_int], [ctypes.c_int, ctypes.c_void_p]
-    before = get(signal.SIGINT)
-    try:
-        yield
-    finally:
-        put(signal.SIGINT, before)
+    Its source is run by itself, so it uses nothing of this module.
+    """
+    import array
+    import json
+    import os
+    import signal
+    import sys
+
+    answer_to = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    header = json.loads(sys.stdin.buffer.readline())
+    costs = array.array("d")
+    costs.frombytes(sys.stdin.buffer.read())
+    sys.path[:] = header["path"]
+    import pytoulbar2
+
+    states, start = header["states"], 0
+    model = pytoulbar2.CFN(resolution=header["digits"], vac=1)
+    for v, n in enumerate(states):
+        model.AddVariable(f"x{v}", range(n))
+    for scope in [[v] for v in range(len(states))] + header["edges"]:
+        size = states[scope[0]] * (states[scope[1]] if len(scope) == 2 else 1)
+        model.AddFunction(scope, costs[start : start + size].tolist())
+        start += size
+    answer = model.Solve(timeLimit=header["seconds"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    labels, cost = (None, 0.0) if answer is None else (list(answer[0]), float(answer[1]))
+    json.dump([labels, cost, float(model.GetDDualBound())], answer_to)
+    answer_to.close()
+    os._exit(0)

@@ -61,9 +61,10 @@ def ascend(problem: Problem, prepared: Prepared, messages: Messages, run: Run, m
     labels = np.zeros(problem.n_nodes, dtype=np.int32)
     history: list[float] = []
     for iteration in range(1, max_iter + 1):
-        bound = sweep(net, iteration % 2 == 1, messages.edge, messages.clique, labels)
+        decode = iteration <= 4 or iteration % 10 < 2 or iteration == max_iter
+        bound = sweep(net, iteration % 2 == 1, decode, messages.edge, messages.clique, labels)
         bound += clique_terms(net, messages.clique, NO_LABELS)[0]
-        if iteration <= 4 or iteration % 10 < 2 or iteration == max_iter:
+        if decode:
             run.offer(polish(net, labels, 10))
         keep = Messages(messages.edge.copy(), messages.clique.copy()) if len(problem.cliques) else messages
         run.certify(prepared.constant + bound, MessageCertificate(keep))

@@ -22,13 +22,13 @@ def node_terms(net, edge_messages, clique_messages, labels):  # type: ignore[no-
         for k in range(states):
             theta[k] = net.unary[v, k]
         for i in range(net.ptr[v], net.ptr[v + 1]):
-            message = edge_messages[net.adj_side[i], net.adj_edge[i]]
+            e, side = net.adj_edge[i], net.adj_side[i]
             for k in range(states):
-                theta[k] -= message[k]
+                theta[k] -= edge_messages[side, e, k]
         for i in range(net.member_ptr[v], net.member_ptr[v + 1]):
-            message = clique_messages[net.member[i]]
+            member = net.member[i]
             for k in range(states):
-                theta[k] -= message[k]
+                theta[k] -= clique_messages[member, k]
         top = -np.inf
         for k in range(states):
             top = max(top, theta[k])
@@ -46,9 +46,10 @@ def edge_terms(net, edge_messages, labels, first, last):  # type: ignore[no-unty
     top_sum, gap = 0.0, 0.0
     for e in range(first, last):
         u, v = net.edges[e, 0], net.edges[e, 1]
+        t, weight = net.edge_table[e], net.edge_weight[e]
         for k in range(net.n_states[u]):
             own[k] = edge_messages[0, e, k] if net.unary[u, k] > -np.inf else -np.inf
-        push_first(own, net.tables[net.edge_table[e]], net.edge_weight[e], net.n_states[u], net.n_states[v], out)
+        push_first(own, net.tables, t, weight, net.n_states[u], net.n_states[v], out)
         top = -np.inf
         for m in range(net.n_states[v]):
             if net.unary[v, m] > -np.inf:
@@ -56,8 +57,7 @@ def edge_terms(net, edge_messages, labels, first, last):  # type: ignore[no-unty
         top_sum += top
         if len(labels):
             k, m = labels[u], labels[v]
-            at = (own[k] + net.edge_weight[e] * net.tables[net.edge_table[e], k, m]) + edge_messages[1, e, m]
-            gap += max(top - at, 0.0)
+            gap += max(top - ((own[k] + weight * net.tables[t, k, m]) + edge_messages[1, e, m]), 0.0)
     return top_sum, gap
 
 

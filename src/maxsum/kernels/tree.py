@@ -71,7 +71,7 @@ def solve_forest(net, order, parent_edge, parent_side, starts, first, last, hard
             w = net.edges[e, 1 - side]
             theta, back = messages[side, e], messages[1 - side, e]
             n_to = net.n_states[w]
-            push(net, e, side, theta, net.n_states[v], n_to, out)
+            push(net.tables, net.turned, net.edge_table[e], net.edge_weight[e], side, theta, net.n_states[v], n_to, out)
             top = -np.inf
             for k in range(n_to):
                 top = max(top, out[k])

@@ -23,13 +23,13 @@ def node_theta(net, v, edge_messages, clique_messages, theta):  # type: ignore[n
     for k in range(states):
         theta[k] = net.unary[v, k]
     for i in range(net.ptr[v], net.ptr[v + 1]):
-        message = edge_messages[net.adj_side[i], net.adj_edge[i]]
+        e, side = net.adj_edge[i], net.adj_side[i]
         for k in range(states):
-            theta[k] -= message[k]
+            theta[k] -= edge_messages[side, e, k]
     for i in range(net.member_ptr[v], net.member_ptr[v + 1]):
-        message = clique_messages[net.member[i]]
+        member = net.member[i]
         for k in range(states):
-            theta[k] -= message[k]
+            theta[k] -= clique_messages[member, k]
 
 
 @kernel
@@ -70,49 +70,71 @@ def ahead(net, i, forward):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sweep(net, forward, edge_messages, clique_messages, labels):  # type: ignore[no-untyped-def]
-    """One pass; returns the bound of nodes and edges (cliques apart). ``labels`` gets a labelling by conditioning.
+def condition(net, v, forward, edge_messages, theta, labels, score):  # type: ignore[no-untyped-def]
+    """Best label of ``v`` when the neighbours visited before have their labels; without a possible one, the best alone."""
+    states = net.n_states[v]
+    for k in range(states):
+        score[k] = theta[k]
+    for i in range(net.ptr[v], net.ptr[v + 1]):
+        e, side = net.adj_edge[i], net.adj_side[i]
+        w = net.edges[e, 1 - side]
+        if (w > v) == forward:
+            continue
+        t, weight, y = net.edge_table[e], net.edge_weight[e], labels[w]
+        if side == 1:
+            for k in range(states):
+                score[k] += edge_messages[side, e, k] + weight * net.tables[t, y, k]
+        else:
+            for k in range(states):
+                score[k] += edge_messages[side, e, k] + weight * net.tables[t, k, y]
+    best, label, alone, fallback = -np.inf, -1, -np.inf, 0
+    for k in range(states):
+        if score[k] > best:
+            best, label = score[k], k
+        if theta[k] > alone:
+            alone, fallback = theta[k], k
+    return label if label >= 0 else fallback
 
-    The label of a node is the best one given the labels of its neighbours visited before and the messages of those to
-    come.
+
+@kernel
+def sweep(net, forward, decode, edge_messages, clique_messages, labels):  # type: ignore[no-untyped-def]
+    """One pass; returns the bound of nodes and edges (cliques apart). If ``decode``, ``labels`` gets a labelling.
+
+    That is found by conditioning: the label of a node is the best one given the labels of its neighbours visited before
+    and the messages of those to come.
     """
     n_nodes, n_labels = net.unary.shape
-    theta, out, score = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    theta, out, own = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
     bound = 0.0
     for step in range(n_nodes):
         v = step if forward else n_nodes - 1 - step
         states = net.n_states[v]
         for i in range(net.member_ptr[v], net.member_ptr[v + 1]):
             pull_clique(net, net.member[i], clique_messages, out)
-        node_theta(net, v, edge_messages, clique_messages, theta)
         for k in range(states):
-            score[k] = theta[k]
-        n_later, n_earlier = 0, 0
+            theta[k] = net.unary[v, k]
         for i in range(net.ptr[v], net.ptr[v + 1]):
             e, side = net.adj_edge[i], net.adj_side[i]
-            w = net.edges[e, 1 - side]
-            if (w > v) == forward:
-                n_later += 1
-                continue
-            n_earlier += 1
-            table, weight, y = net.tables[net.edge_table[e]], net.edge_weight[e], labels[w]
             for k in range(states):
-                score[k] += edge_messages[side, e, k] + weight * (table[k, y] if side == 0 else table[y, k])
+                theta[k] -= edge_messages[side, e, k]
+        for i in range(net.member_ptr[v], net.member_ptr[v + 1]):
+            for k in range(states):
+                theta[k] -= clique_messages[net.member[i], k]
+        n_later, n_earlier = 0, 0
+        for i in range(net.ptr[v], net.ptr[v + 1]):
+            if (net.edges[net.adj_edge[i], 1 - net.adj_side[i]] > v) == forward:
+                n_later += 1
+            else:
+                n_earlier += 1
         for i in range(net.member_ptr[v], net.member_ptr[v + 1]):
             later, earlier = ahead(net, net.member[i], forward)
             n_later += later
             n_earlier += earlier
-        top, best, label = -np.inf, -np.inf, -1
+        if decode:
+            labels[v] = condition(net, v, forward, edge_messages, theta, labels, out)
+        top = -np.inf
         for k in range(states):
             top = max(top, theta[k])
-            if score[k] > best:
-                best, label = score[k], k
-        if label < 0:
-            for k in range(states):
-                if theta[k] == top:
-                    label = k
-                    break
-        labels[v] = label
         if n_later == 0:
             bound += top
             continue
@@ -123,21 +145,19 @@ def sweep(net, forward, edge_messages, clique_messages, labels):  # type: ignore
             w = net.edges[e, 1 - side]
             if (w > v) != forward:
                 continue
-            own, other = edge_messages[side, e], edge_messages[1 - side, e]
             for k in range(states):
-                own[k] += share * theta[k]
+                own[k] = edge_messages[side, e, k] + share * theta[k]
+                edge_messages[side, e, k] = own[k] if own[k] > -np.inf else 0.0
             n_to = net.n_states[w]
-            push(net, e, side, own, states, n_to, out)
+            push(net.tables, net.turned, net.edge_table[e], net.edge_weight[e], side, own, states, n_to, out)
             peak = -np.inf
             for k in range(n_to):
                 if net.unary[w, k] > -np.inf:
                     peak = max(peak, out[k])
             bound += peak
             for k in range(n_to):
-                other[k] = peak - out[k] if net.unary[w, k] > -np.inf and out[k] > -np.inf else 0.0
-            for k in range(states):
-                if own[k] == -np.inf:
-                    own[k] = 0.0
+                kept = net.unary[w, k] > -np.inf and out[k] > -np.inf
+                edge_messages[1 - side, e, k] = peak - out[k] if kept else 0.0
         for i in range(net.member_ptr[v], net.member_ptr[v + 1]):
             if ahead(net, net.member[i], forward)[0]:
                 message = clique_messages[net.member[i]]

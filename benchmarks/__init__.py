@@ -1,0 +1,16 @@
+"""This library and its peers side by side, in one run: ``python -m benchmarks`` from the root of the repository.
+
+Each module has ``TITLE``, ``DESCRIPTION`` and ``rows(quick=False)``, a list of dicts: the columns of its tables, and ``table``,
+the heading, where it has more than one. Warm-up (compilation) is outside the clock; what is missing is skipped with a reason.
+"""
+
+from __future__ import annotations
+
+MODULES = {
+    "chains": "bench_chains",
+    "maxflow": "bench_maxflow",
+    "startup": "bench_startup",
+    "memory": "bench_memory",
+    "exact": "bench_exact",
+    "random": "bench_random",
+}

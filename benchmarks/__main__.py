@@ -1,0 +1,40 @@
+"""Run all benchmarks, or those named, and write their sections of docs/results.md: ``python -m benchmarks [NAME ...]``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from . import MODULES, report
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results.md"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(MODULES)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="tiny settings: does it run? Writes nothing.")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in MODULES]
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]!r}; known are {', '.join(MODULES)}")
+    for name in options.names or MODULES:
+        module = importlib.import_module(f".{MODULES[name]}", __package__)
+        sys.stderr.write(f"{name} ...\n")
+        load, start = os.getloadavg(), time.perf_counter()
+        rows = module.rows(quick=options.quick)
+        run = report.Run(name, load, os.getloadavg(), time.perf_counter() - start)
+        section = report.section(run, module.TITLE, module.DESCRIPTION, rows)
+        sys.stdout.write(section + "\n")
+        sys.stdout.flush()
+        if not options.quick:
+            report.write(RESULTS, name, section, list(MODULES))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""Published instances with known optimum, and Sudoku: what is proven, in which time."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import maxsum as ms
+
+from .measure import NO_DATA, Peer, data_folder, renewed, toulbar2
+
+TITLE = "Exact answers on published instances"
+DESCRIPTION = """
+`ms.solve(problem, time_limit=...)` on files read by `ms.read_problem`; scores are shown as costs (a bound is then a lower one),
+beside the known optimum. *Gap* is what our certificate leaves open: 0 is a proof of optimality. *Boxes or passes* are those
+of the solver that finished. *Verified* is the time of `certificate.verify`, which shares no code with the solvers. The peer is
+toulbar2 (virtual arc consistency on, building of its model included, same time limit); it claims, and gives no certificate.
+Short runs are medians of three, those of a second and more are single.
+"""
+
+
+class Instance(NamedTuple):
+    """``optimum`` is a cost."""
+
+    name: str
+    path: str
+    optimum: float
+    limit: float
+    verify: bool = True
+    values: str | None = None
+
+
+_FOLDER = "map_benchmarks/"
+INSTANCES = [
+    Instance("example", "toulbar2/example.wcsp.xz", 27, 120),
+    Instance("GEOM40_6", "toulbar2/GEOM40_6.wcsp.xz", 0, 120),
+    Instance("CELAR6-SUB1", "toulbar2/CELAR6-SUB1.wcsp.xz", 2669, 120),
+    Instance("cap131", "toulbar2/cap131.wcsp.xz", 7934385, 60),
+    Instance("1aho", "toulbar2/1aho.cfn.gz", -33.729920, 60),
+    Instance("gm_000", "libmpopt/gm_000.uai.xz", 10719, 60, values="costs"),
+    Instance("scen06", "toulbar2/scen06.wcsp.xz", 3389, 60, verify=False),
+]
+SUDOKU = ("sudoku-easy50.txt", "sudoku-top95.txt")
+
+
+def solve_repeatedly(problem: ms.Problem, limit: float) -> tuple[float, ms.Result]:
+    """Median seconds, choice of the solver included, and the first result; runs of a second and more are not repeated."""
+    seconds = []
+    first = None
+    while len(seconds) < 3 and (not seconds or seconds[-1] < 1):
+        new = renewed(problem)
+        start = time.perf_counter()
+        result = ms.solve(new, time_limit=limit)
+        seconds.append(time.perf_counter() - start)
+        first = first or result
+    assert first is not None
+    return statistics.median(seconds), first
+
+
+def warm_up() -> None:
+    """Compile what `ms.solve` may need: junction tree, TRW-S, search with scores and with hard constraints alone."""
+    rng = np.random.default_rng(0)
+    for n_nodes, n_labels in ((4, 3), (12, 4)):
+        graph = ms.Graph.complete(n_nodes)
+        unary, tables = rng.normal(size=(n_nodes, n_labels)), rng.normal(size=(graph.n_edges, n_labels, n_labels))
+        ms.solve(ms.Problem(graph, unary, tables=tables), time_limit=5)
+        ms.solve(ms.Problem(graph, unary, tables=tables[0]), time_limit=5)
+    ms.solve(sudoku("." * 81), time_limit=5)
+
+
+def sudoku(puzzle: str) -> ms.Problem:
+    """81 nodes, 9 labels; equal digits in a row, column or block are forbidden."""
+    cell = np.arange(81).reshape(9, 9)
+    blocks = [cell[r : r + 3, c : c + 3].ravel() for r in (0, 3, 6) for c in (0, 3, 6)]
+    units = [unit.tolist() for unit in (*cell, *cell.T, *blocks)]
+    edges = sorted({(u, v) for unit in units for u in unit for v in unit if u < v})
+    unary = np.zeros((81, 9))
+    for v, digit in enumerate(puzzle):
+        if digit in "123456789":
+            unary[v] = -np.inf
+            unary[v, int(digit) - 1] = 0.0
+    different = np.where(np.eye(9, dtype=bool), -np.inf, 0.0)
+    return ms.Problem(ms.Graph.from_edges(edges, n_nodes=81), unary, tables=different)
+
+
+def rows(quick: bool = False) -> list[dict[str, Any]]:
+    warm_up()
+    folder = data_folder()
+    heading = "Files"
+    if folder is None:
+        table: list[dict[str, Any]] = [{"table": heading, "instance": i.name, "ours": NO_DATA} for i in INSTANCES]
+        return table + [{"table": "Sudoku", "set": name, "solved": NO_DATA} for name in SUDOKU]
+    table = [_file(folder, instance) for instance in (INSTANCES[:2] if quick else INSTANCES)]
+    for row in table:
+        row["table"] = heading
+    return table + [_sudokus(folder / "sudoku" / name, 2 if quick else None) for name in SUDOKU]
+
+
+def _file(folder: Path, instance: Instance) -> dict[str, Any]:
+    path = folder / _FOLDER / instance.path
+    if not path.is_file():
+        return {"instance": instance.name, "ours": "skipped: the file is not in the data folder"}
+    problem = ms.read_problem(path, values=instance.values)
+    seconds, result = solve_repeatedly(problem, instance.limit)
+    verified = None
+    if instance.verify and result.certificate is not None:
+        start = time.perf_counter()
+        result.certificate.verify(problem, result.labels, score=result.score, bound=result.bound)
+        verified = time.perf_counter() - start
+    peer = toulbar2([problem], instance.limit)[0]
+    if peer.score is not None and peer.score > result.bound + problem.resolution + 1e-9 * abs(result.bound):
+        raise RuntimeError(f"{instance.name}: toulbar2 found {peer.score}, above our bound {result.bound}")
+    return {
+        "instance": f"{instance.name}, {problem.n_nodes} nodes, {problem.n_edges} edges, {problem.n_labels} labels",
+        "known optimum": f"{instance.optimum:.10g}",
+        "cost": f"{-result.score + 0.0:.10g}",
+        "bound": f"{-result.bound + 0.0:.10g}",
+        "gap": 0.0 if result.guarantee == "optimal" else result.gap,
+        "guarantee": str(result.guarantee),
+        "solver": result.solver,
+        "boxes or passes": result.n_iter,
+        "limit, s": instance.limit,
+        "seconds": seconds,
+        "verified, s": "not run" if not instance.verify else verified,
+        "toulbar2, s": peer.text(),
+        "toulbar2 cost": None if peer.score is None else f"{-peer.score + 0.0:.10g}",
+        "ours / toulbar2": peer.ratio(seconds, result.guarantee == "optimal"),
+    }
+
+
+def _sudokus(path: Path, n_puzzles: int | None) -> dict[str, Any]:
+    if not path.is_file():
+        return {"table": "Sudoku", "set": path.stem, "solved": "skipped: the file is not in the data folder"}
+    puzzles = [line.strip() for line in path.read_text().splitlines() if len(line.strip()) == 81][:n_puzzles]
+    problems = [sudoku(puzzle) for puzzle in puzzles]
+    seconds, boxes, solved, verified = [], [], 0, 0.0
+    for problem in problems:
+        start = time.perf_counter()
+        result = ms.solve(problem, time_limit=60)
+        seconds.append(time.perf_counter() - start)
+        boxes.append(result.n_iter if result.solver == "BranchAndBound" else 0)
+        solved += result.guarantee == "optimal"
+        if result.certificate is not None:
+            start = time.perf_counter()
+            result.certificate.verify(problem, result.labels, score=result.score, bound=result.bound)
+            verified += time.perf_counter() - start
+    peers: list[Peer] = toulbar2(problems, 20, repeats=1)
+    done = [peer.seconds for peer in peers if peer.done and peer.seconds is not None]
+    ours, theirs = statistics.median(seconds), statistics.median(done) if done else None
+    return {
+        "table": "Sudoku",
+        "set": path.stem,
+        "solved": f"{solved} of {len(puzzles)}",
+        "median s": ours,
+        "largest s": max(seconds),
+        "median boxes": statistics.median(boxes),
+        "largest boxes": max(boxes),
+        "verified, mean s": verified / len(puzzles),
+        "toulbar2 solved": f"{len(done)} of {len(puzzles)}" if done else peers[0].text(),
+        "toulbar2 median s": theirs,
+        "toulbar2 largest s": max(done) if done else None,
+        "median ours / toulbar2": None if theirs is None else ours / theirs,
+    }

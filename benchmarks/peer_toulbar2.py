@@ -1,0 +1,62 @@
+"""toulbar2 by itself, without our adapter: ``python -m benchmarks.peer_toulbar2 ANSWERS LIMIT REPEATS PROBLEM.npz ...``.
+
+A process of its own, since toulbar2 holds Python's lock and looks at its time limit only now and then. After each problem the
+file of answers holds [path, seconds, score, finished] of every run so far.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import maxsum as ms
+
+DIGITS = 6
+
+
+def run(problem: ms.Problem, limit: float) -> tuple[float, float, bool]:
+    """Seconds (building of the model included), score, and whether toulbar2 claims the optimum.
+
+    Costs are ``top - score`` term by term, whole numbers where `Problem.step` says so and 6 decimals elsewhere.
+    """
+    import pytoulbar2
+
+    digits = 0 if problem.step else DIGITS
+    start = time.perf_counter()
+    model = pytoulbar2.CFN(resolution=digits, vac=1)
+    states = problem.n_states.tolist()
+    for v, n in enumerate(states):
+        model.AddVariable(f"x{v}", range(n))
+    for v, n in enumerate(states):
+        row = problem.unary[v, :n]
+        model.AddFunction([v], (row.max() - row).tolist())
+    for e, (u, v) in enumerate(problem.graph.edges.tolist()):
+        table = problem.tables[problem.edge_table[e], : states[u], : states[v]] * problem.edge_weight[e]
+        model.AddFunction([u, v], (table.max() - table).ravel().tolist())
+    answer = model.Solve(timeLimit=math.ceil(limit))
+    seconds = time.perf_counter() - start
+    if answer is None:
+        return seconds, -math.inf, False
+    finished = float(model.GetDDualBound()) >= answer[1] - 0.5 * 10.0**-digits
+    return seconds, problem.score(np.array(answer[0], dtype=np.int32)), finished
+
+
+def main() -> None:
+    out, limit, repeats, *paths = sys.argv[1:]
+    run(ms.Problem(ms.Graph.complete(4), np.zeros((4, 2)), tables=1.0 - np.eye(2)), 5)
+    answers = []
+    for path in paths:
+        for _ in range(int(repeats)):
+            answers.append((path, *run(ms.read_problem(path), float(limit))))
+            if answers[-1][1] > 1:
+                break
+        Path(out).write_text(json.dumps(answers), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
