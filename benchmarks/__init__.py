@@ -13,4 +13,6 @@ MODULES = {
     "memory": "bench_memory",
     "exact": "bench_exact",
     "random": "bench_random",
+    "expansion": "bench_expansion",
+    "qp": "bench_qp",
 }

@@ -15,7 +15,7 @@ from maxsum.inference.parallel import split, thread_map
 from maxsum.inference.prepare import prepare
 from maxsum.kernels import tree
 
-from .measure import alternating, fresh, renewed, verdict
+from .measure import alternating, cpu_seconds, fresh, renewed, verdict
 
 TITLE = "Chains"
 DESCRIPTION = """
@@ -24,7 +24,8 @@ costs K additions and maxima. *Kernel* is `kernels.tree.solve_forest` alone: lab
 `TreeDP().solve` on a new problem: structure, preparation, kernel, and the gap evaluated anew from the messages. *Known graph*
 is the same where only the scores are new, as in training. The peer is the same programme in plain numpy, vectorised over the
 chains (labels only, no messages, no proof). Ratios are our speed over the peer's: larger is better. Targets: 50 million
-node-labels per second and core by the kernel, and 1.7 times that with two threads. The last row is what two threads gain, in
+node-labels per second and core by the kernel, and 1.7 times that with two threads, both judged by wall time; the
+CPU seconds beside it count only the time that the kernel was running. The last row is what two threads gain, in
 the same alternation, on a loop that touches no memory: no more can be had while others use the machine.
 """
 TARGET, TARGET_THREADS = 50.0, 1.7
@@ -75,7 +76,7 @@ def _spin(n: int, x: float) -> float:
     return x
 
 
-def _spin_twice(n: int, n_jobs: int) -> None:
+def _spin_often(n: int, n_jobs: int) -> None:
     thread_map(lambda x: _spin(n, x), [0.5] * 8, n_jobs)
 
 
@@ -121,12 +122,14 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
     runs: dict[str, Any] = {"numpy": partial(numpy_viterbi, unary, table)}
     _spin(1, 0.5)
     for threads in (1, 2):
-        runs[f"arithmetic {threads}"] = partial(_spin_twice, 10 if quick else 500_000, threads)
+        runs[f"arithmetic {threads}"] = partial(_spin_often, 10 if quick else 500_000, threads)
         runs[f"kernel {threads}"] = partial(_kernel, problem, threads)
         runs[f"whole solve {threads}"] = partial(whole, threads, False)
         runs[f"whole solve, known graph {threads}"] = partial(whole, threads, True)
     seconds = alternating(runs, repeats)
 
+    possible = seconds["arithmetic 1"] / seconds["arithmetic 2"]
+    cpu = cpu_seconds(partial(_kernel, problem, 1), repeats)
     table_rows: list[dict[str, Any]] = []
     for name in ("kernel", "whole solve", "whole solve, known graph", "numpy"):
         for threads in (1,) if name == "numpy" else (1, 2):
@@ -135,7 +138,10 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
             target = None
             if name == "kernel":
                 met = speed >= TARGET if gain is None else gain >= TARGET_THREADS
-                target = (f">= {TARGET:.0f} M/s: " if gain is None else f">= {TARGET_THREADS} x: ") + verdict(met)
+                if gain is None:
+                    target = f">= {TARGET:.0f} M/s: {verdict(met)} ({size / cpu:.3g} M per CPU second)"
+                else:
+                    target = f">= {TARGET_THREADS} x: {verdict(met)} (arithmetic gains {possible:.2f} x)"
             table_rows.append(
                 {
                     "table": heading,
@@ -149,7 +155,6 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
                     "target": target,
                 }
             )
-    possible = seconds["arithmetic 1"] / seconds["arithmetic 2"]
     name = "arithmetic without memory (reference)"
     table_rows.append({"table": heading, "what": name, "threads": 2, "gain over 1 thread": possible})
     return table_rows + _long(1000 if quick else 10**6)

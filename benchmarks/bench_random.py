@@ -16,8 +16,8 @@ TITLE = "Exact answers on random problems"
 DESCRIPTION = """
 `ms.solve(problem, time_limit=20)`; node scores N(0, 1); random tables are N(0, 1) for each edge; sparse graphs have random edges
 with the given mean degree; Potts edges pay a weight when both ends have the same label, mixed weights are N(0, 1). Three
-seeds a row, three problems each: medians of seconds, boxes (search) or passes (TRW-S) or bags (junction tree) of the solver that
-finished, and of the ratios where both finished. *Proven* counts guarantees `optimal`; *largest gap* is zero where all are. The
+problems a row (seeds 0, 1, 2): medians of the seconds, of the boxes (search), passes (TRW-S) or bags (junction tree) of the
+solver that finished, and of the ratios where both finished. *Proven* counts guarantees `optimal`; *largest gap* is zero where all are. The
 target is three of three. The peer is toulbar2, as in the section before; a ratio below 1 says that we are faster.
 """
 LIMIT = 20.0

@@ -40,7 +40,7 @@ PROBLEMS = {
 
 
 def rows(quick: bool = False) -> list[dict[str, Any]]:
-    return _imports(1 if quick else 9) + _solves(1 if quick else 5, 0 if quick else 1)
+    return _imports(1 if quick else 9) + _solves(1 if quick else 5, 0 if quick else 2)
 
 
 def _imports(repeats: int) -> list[dict[str, Any]]:
@@ -71,17 +71,18 @@ def _imports(repeats: int) -> list[dict[str, Any]]:
 
 
 def _solves(repeats: int, cold_repeats: int) -> list[dict[str, Any]]:
+    """First solves; without ``cold_repeats`` one problem only, and the usual cache in place of a new one."""
     table = []
     for name, problem in list(PROBLEMS.items())[: None if cold_repeats else 1]:
         code = _SOLVE.format(problem=problem)
-        cold = []
-        with tempfile.TemporaryDirectory() as warm:
-            cold.append(fresh(code, NUMBA_CACHE_DIR=warm))
-            hot = [fresh(code, NUMBA_CACHE_DIR=warm) for _ in range(repeats)]
-        for _ in range(cold_repeats):
-            with tempfile.TemporaryDirectory() as empty:
-                cold.append(fresh(code, NUMBA_CACHE_DIR=empty))
-        for cache, runs in (("warm", hot), ("empty", cold)):
+        cold, hot = [], []
+        for repeat in range(cold_repeats):
+            with tempfile.TemporaryDirectory() as folder:
+                cold.append(fresh(code, NUMBA_CACHE_DIR=folder))
+                if repeat == 0:
+                    hot += [fresh(code, NUMBA_CACHE_DIR=folder) for _ in range(repeats)]
+        hot = hot or [fresh(code) for _ in range(repeats)]
+        for cache, runs in (("warm", hot), ("empty", cold)) if cold else (("warm", hot),):
             process = statistics.median(run[0] for run in runs)
             inside = statistics.median(run[1][0] for run in runs)
             judged = (

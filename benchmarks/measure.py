@@ -27,6 +27,16 @@ def alternating(functions: dict[str, Callable[[], Any]], repeats: int) -> dict[s
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
+def cpu_seconds(function: Callable[[], Any], repeats: int) -> float:
+    """Median CPU seconds of a function: what it costs on a machine that others use too."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.process_time()
+        function()
+        seconds.append(time.process_time() - start)
+    return statistics.median(seconds)
+
+
 def verdict(met: bool) -> str:
     return "met" if met else "missed"
 
@@ -89,7 +99,7 @@ def toulbar2(problems: Iterable[Problem], limit: float, repeats: int = 3) -> lis
     except ImportError:
         return [Peer(skipped="pytoulbar2 is not installed") for _ in problems]
     with tempfile.TemporaryDirectory() as folder:
-        paths = []
+        paths: list[str] = []
         for problem in problems:
             paths.append(os.path.join(folder, f"{len(paths)}.npz"))
             problem.save(paths[-1])

@@ -6,6 +6,7 @@ import datetime
 import os
 import platform
 import re
+import subprocess
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,7 +42,20 @@ def environment() -> str:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     machine = f"{cores} cores, {_cpu()}, {platform.system()}"
-    return f"{today}; {machine}; Python {platform.python_version()}, {', '.join(versions)}"
+    return f"{today}; {machine}; Python {platform.python_version()}, {', '.join(versions)}{_commit()}"
+
+
+def _commit() -> str:
+    """The commit that was measured, and whether files of the package differ from it; nothing outside a repository."""
+    root = Path(__file__).parents[1]
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return f"; commit {git('rev-parse', '--short', 'HEAD')}" + (" with changes" if git("status", "--short", "src") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def _cpu() -> str:

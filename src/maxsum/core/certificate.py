@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .dual import arc_consistent, edge_centres, excess, height, own_labels, slack
-from .errors import CertificateError
+from .dual import arc_consistent, edge_centres, excess, height, own_labels, slack, table_centres
+from .errors import CertificateError, MaxsumError
 from .validation import as_labels
 
 if TYPE_CHECKING:
@@ -79,12 +79,14 @@ class Certificate(ABC):
         -----
         If all scores are whole numbers (`Problem.step`), bound and gap are rounded down accordingly.
         """
-        if labels is None:
-            found, (upper, gap) = -np.inf, self.evaluate(problem, None)
-        else:
-            y = as_labels(labels, problem.n_states)
-            found = problem.score(y)
+        y = None if labels is None else as_labels(labels, problem.n_states)
+        found = -np.inf if y is None else problem.score(y)
+        try:
             upper, gap = self.evaluate(problem, y)
+        except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError) as error:
+            if isinstance(error, MaxsumError):
+                raise
+            raise CertificateError(f"the certificate is malformed: {error}.") from error
         infeasible = bool(np.isneginf(upper))
         if infeasible and np.isfinite(found):
             raise CertificateError(f"the certificate says infeasible, but the labelling has the score {found}.")
@@ -143,14 +145,14 @@ class EliminationCertificate(Certificate):
         inbox: list[list[tuple[tuple[int, ...], np.ndarray]]] = [[] for _ in self.nodes]
         for scope, table in _centred_terms(problem):
             inbox[min(rank[v] for v in scope)].append((scope, table))
-        total, gap, size = np.longdouble(0.0), 0.0, 0.0
+        total, gap, error = np.longdouble(0.0), 0.0, 0.0
         for i, v in enumerate(self.nodes):
             bag = (v, *self.separators[i])
             values = self._bag(problem, bag, inbox[i])
+            error += _rounding([table for _, table in inbox[i]] + [np.asarray(self.tables[i], dtype=float)] * (len(bag) > 1))
             if len(bag) > 1:
                 own = _separator_table(self.tables[i], values.shape[1:], v)
                 inbox[min(rank[w] for w in bag[1:])].append((bag[1:], own))
-                size += float(np.abs(own[np.isfinite(own)]).max(initial=0.0)) * (2 + len(inbox[rank[v]]))
                 impossible = np.isneginf(values)
                 with np.errstate(invalid="ignore", over="ignore"):
                     values = np.where(impossible, -np.inf, values - own[None])
@@ -164,7 +166,6 @@ class EliminationCertificate(Certificate):
             total += best
             if labels is not None:
                 gap += float(best - values[tuple(labels[w] for w in bag)])
-        error = 4 * float(np.finfo(float).eps) * size
         if error > problem.resolution:
             total, gap = total + error, gap + error
         if labels is not None:
@@ -196,6 +197,12 @@ class EliminationCertificate(Certificate):
         return values
 
 
+def _rounding(tables: list[np.ndarray]) -> float:
+    """Error of the sum of some tables: at most as many units as there are of the sum of their sizes."""
+    sizes = [float(np.abs(table[np.isfinite(table)]).max(initial=0.0)) for table in tables]
+    return float(np.finfo(float).eps) * len(sizes) * sum(sizes)
+
+
 def _separator_table(table: Any, shape: tuple[int, ...], v: int) -> np.ndarray:
     own = np.asarray(table)
     if own.shape != shape or own.dtype.kind != "f" or np.isnan(own).any() or np.isposinf(own).any():
@@ -210,10 +217,10 @@ def _centred_terms(problem: Problem) -> list[tuple[tuple[int, ...], np.ndarray]]
     for v in range(problem.n_nodes):
         row = problem.unary[v, : states[v]]
         terms.append(((v,), row - row.max()))
-    centre = edge_centres(problem)
+    centre = table_centres(problem)
     for e, (u, v) in enumerate(problem.graph.edges.tolist()):
-        table = problem.tables[problem.edge_table[e], : states[u], : states[v]] * problem.edge_weight[e]
-        terms.append(((u, v), table - centre[e]))
+        table = problem.tables[problem.edge_table[e], : states[u], : states[v]] - centre[e]
+        terms.append(((u, v), table * problem.edge_weight[e]))
     for c in range(len(problem.cliques)):
         scope = tuple(problem.cliques.members(c).tolist())
         table = np.zeros([states[v] for v in scope])

@@ -96,9 +96,8 @@ def edge_scores(problem: Problem, messages: Messages, domain: np.ndarray, part: 
     u, v = problem.graph.edges[part].T
     first = np.where(domain[u], messages.edge[0, part], -np.inf)
     second = np.where(domain[v], messages.edge[1, part], -np.inf)
-    table = problem.tables[problem.edge_table[part]] * problem.edge_weight[part, None, None]
-    table -= edge_centres(problem)[part][:, None, None]
-    return table + first[:, :, None] + second[:, None, :]
+    table = problem.tables[problem.edge_table[part]] - table_centres(problem)[part, None, None]
+    return table * problem.edge_weight[part, None, None] + first[:, :, None] + second[:, None, :]
 
 
 def excess(problem: Problem, messages: Messages, domain: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
@@ -171,10 +170,23 @@ def _clique_terms(
     return top, own + cliques.values(labels)
 
 
-def edge_centres(problem: Problem) -> np.ndarray:
-    """Best finite entry of each edge's weighted table (0 where all are forbidden)."""
+def table_centres(problem: Problem) -> np.ndarray:
+    """Entry of each edge's table that its weight makes the best (0 where all are forbidden)."""
     high, low = table_extremes(problem)
-    return np.where(problem.edge_weight >= 0, high, low) * problem.edge_weight
+    return np.where(problem.edge_weight >= 0, high, low)
+
+
+def edge_centres(problem: Problem) -> np.ndarray:
+    """Best finite score of each edge (0 where all are forbidden)."""
+    return table_centres(problem) * problem.edge_weight
+
+
+def centred_score(problem: Problem, labels: np.ndarray) -> float:
+    """Score of a labelling below the best of every term by itself: differences of such scores lose no digits to constants."""
+    u, v = labels[problem.graph.edges[:, 0]], labels[problem.graph.edges[:, 1]]
+    node = problem.unary[np.arange(problem.n_nodes), labels] - row_max(problem.unary)
+    edge = (problem.tables[problem.edge_table, u, v] - table_centres(problem)) * problem.edge_weight
+    return float(node.sum() + edge.sum() + problem.cliques.values(labels).sum())
 
 
 def table_extremes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -213,18 +225,21 @@ def spreads(problem: Problem) -> np.ndarray:
 
 
 def typical_spread(problem: Problem) -> float:
-    """Median spread of a term, times the number of terms that are not constant: a scale that one huge term cannot move."""
+    """A low spread of a term (the tenth percentile of those that vary), times the number of terms that vary.
+
+    Large terms, such as soft constraints of 1e9 on most edges, do not move it.
+    """
     return _typical(spreads(problem))
 
 
 def _typical(each: np.ndarray) -> float:
-    return float(np.median(each) * len(each)) if len(each) else 0.0
+    return float(np.quantile(each, 0.1) * len(each)) if len(each) else 0.0
 
 
 def resolution(problem: Problem) -> float:
     """Gap that is numerically nothing: 1e-9 of the typical spread, plus the rounding error of the sum of all terms."""
     each = spreads(problem)
-    return 1e-9 * _typical(each) + 4 * _EPS * float(each.sum())
+    return 1e-9 * _typical(each) + 16 * _EPS * float(each.sum())
 
 
 def step(problem: Problem) -> float:
@@ -254,12 +269,14 @@ def rounding(problem: Problem, messages: Messages) -> float:
     degree = problem.graph.degrees
     if len(members):
         degree = degree + np.bincount(members, minlength=problem.n_nodes)
-    if 2 * _EPS * float(largest) * n_messages * (int(degree.max(initial=0)) + 2) <= problem.resolution:
+    terms = int(degree.max(initial=0)) + int(np.diff(problem.cliques.ptr).max(initial=0)) + 2
+    if 2 * _EPS * float(largest) * n_messages * terms <= problem.resolution:
         return 0.0
     size = [np.maximum(row_max(part), -row_min(part)) for part in messages]
     error = 0.0
     for nodes, part in ((ends[:, 0], size[0][0]), (ends[:, 1], size[0][1]), (members, size[1])):
         error += 2 * _EPS * float(((degree[nodes] + 2) * part).sum())
+    error += 2 * _EPS * float((np.diff(problem.cliques.ptr)[problem.cliques.owner] * size[1]).sum())
     return error if error > problem.resolution else 0.0
 
 

@@ -90,18 +90,26 @@ class Graph:
 
     @cached_property
     def components(self) -> np.ndarray:
-        """Component number of each node; components are numbered by their lowest node."""
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
+        """Component number of each node; components are numbered by their lowest node.
 
-        pattern = coo_array(
-            (np.ones(self.n_edges, dtype=np.int8), (self.edges[:, 0], self.edges[:, 1])), shape=(self.n_nodes,) * 2
-        )
-        _, label = connected_components(pattern, directed=False)
-        _, first, inverse = np.unique(label, return_index=True, return_inverse=True)
-        rank = np.empty(len(first), dtype=np.int64)
-        rank[np.argsort(first)] = np.arange(len(first))
-        return rank[inverse]
+        Trees of pointers to lower nodes: each round hooks the root of an edge's higher end to that of its lower end, and
+        then makes every node point to its root.
+        """
+        root = np.arange(self.n_nodes)
+        u, v = self.edges.T
+        while True:
+            first, second = root[u], root[v]
+            apart = first != second
+            if not apart.any():
+                break
+            u, v, first, second = u[apart], v[apart], first[apart], second[apart]
+            np.minimum.at(root, np.maximum(first, second), np.minimum(first, second))
+            while True:
+                above = root[root]
+                if np.array_equal(above, root):
+                    break
+                root = above
+        return np.cumsum(root == np.arange(self.n_nodes))[root] - 1
 
     @cached_property
     def is_forest(self) -> bool:

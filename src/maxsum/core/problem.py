@@ -86,8 +86,8 @@ class Problem:
     ):
         if not isinstance(graph, Graph):
             raise InvalidProblemError(f"graph is a {type(graph).__name__}, wanted maxsum.Graph (see Graph.from_edges).")
-        if not abs(offset) <= LARGEST:
-            raise InvalidProblemError(f"offset is {offset}, wanted a finite number of at most {LARGEST} in size.")
+        if not isinstance(offset, (int, float, np.number)) or not abs(offset) <= LARGEST:
+            raise InvalidProblemError(f"offset is {offset!r}, wanted a finite number of at most {LARGEST} in size.")
         states, scores = states_and_unary(graph, unary, n_states)
         n_labels = scores.shape[1]
         bank, number, weight = tables_and_edges(graph, states, n_labels, tables, edge_table, edge_weight)
@@ -164,7 +164,7 @@ class Problem:
 
     @cached_property
     def resolution(self) -> float:
-        """Gap that is numerically nothing: 1e-9 of the typical spread of a term, times the number of terms, plus rounding."""
+        """Gap that is numerically nothing: 1e-9 of a low spread of a term, times the number of terms, plus rounding."""
         from .dual import resolution
 
         return resolution(self)
@@ -178,7 +178,7 @@ class Problem:
 
     def round_gap(self, gap: float) -> float:
         """A gap between two scores that a proof of ``gap`` leaves open: rounded down to a multiple of `step`."""
-        return float(np.floor(gap + self.resolution)) if self.step and np.isfinite(gap) else gap
+        return min(gap, float(np.floor(gap + self.resolution))) if self.step and np.isfinite(gap) else gap
 
     # ---- scores and bounds -------------------------------------------------------------------------------------
 
@@ -202,6 +202,8 @@ class Problem:
     def as_messages(self, messages: Any) -> Messages:
         """Check messages, given as `Messages` or as the edge part alone; non-finite ones are refused."""
         given = messages if isinstance(messages, tuple) else (messages, None)
+        if len(given) != 2:
+            raise InvalidProblemError(f"messages are a tuple of {len(given)}, wanted edge messages and clique messages.")
         empty = self.zero_messages()
         edge = empty.edge if given[0] is None else as_float(given[0], "messages")
         clique = empty.clique if given[1] is None else as_float(given[1], "clique messages")

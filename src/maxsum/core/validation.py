@@ -20,7 +20,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 def as_float(values: Any, name: str) -> np.ndarray:
     """C-contiguous native float64 array that nobody else can write to."""
-    given = np.asarray(values)
+    given = _array(values, name)
     if given.dtype.kind not in "fiub":
         raise InvalidProblemError(f"{name} has dtype {given.dtype}, wanted real numbers.")
     array = np.asarray(given, dtype=np.float64, order="C")
@@ -33,6 +33,13 @@ def as_float(values: Any, name: str) -> np.ndarray:
     if array is not given and array.base is None:
         return array
     return array if _frozen(array) else array.copy()
+
+
+def _array(values: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise InvalidProblemError(f"{name} cannot be made an array: {error}") from None
 
 
 def _frozen(array: Any) -> bool:
@@ -262,7 +269,7 @@ def _merge_tables(
 
 def as_labels(labels: Any, n_states: np.ndarray) -> np.ndarray:
     """Labelling as int32 (N,), checked; a labelling of a grid may have the grid's shape."""
-    given = np.asarray(labels)
+    given = _array(labels, "labels")
     if given.size == 0:
         given = given.astype(np.int64)
     if given.dtype.kind not in "iu":

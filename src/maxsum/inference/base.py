@@ -12,9 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.certificate import Certificate, MessageCertificate
+from ..core.dual import centred_score
 from ..core.errors import CertificateError, InvalidProblemError, UnsupportedProblemError
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination, TracePoint
+from ..core.validation import as_labels
 
 log = logging.getLogger("maxsum")
 
@@ -77,6 +79,14 @@ def _alternatives(problem: Problem, but: str) -> str:
     return f"Solvers that accept this problem: {', '.join(able) if able else 'none'}."
 
 
+def check_time_limit(time_limit: Any) -> None:
+    """Refuse what is not a number of seconds."""
+    if time_limit is None:
+        return
+    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float, np.number)) or not time_limit >= 0:
+        raise InvalidProblemError(f"time_limit is {time_limit!r}, wanted seconds >= 0, or None.")
+
+
 class Run:
     """State of one solve: clock, limits, callback, trace, best labelling, best certificate.
 
@@ -84,14 +94,14 @@ class Run:
     """
 
     def __init__(self, solver: str, problem: Problem, time_limit: float | None = None, callback: Callback | None = None):
-        if time_limit is not None and not time_limit >= 0:
-            raise InvalidProblemError(f"time_limit is {time_limit}, wanted seconds >= 0, or None.")
+        check_time_limit(time_limit)
         self.solver, self.problem = solver, problem
         self.callback = callback
         self.started = time.perf_counter()
         self.time_limit = time_limit
         self.labels: np.ndarray | None = None
         self.score = -np.inf
+        self.relative_score = -np.inf
         self.bound = np.inf
         self.certificate: Certificate | None = None
         self.gap: float | None = None
@@ -106,8 +116,10 @@ class Run:
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        if kind is not None and issubclass(kind, KeyboardInterrupt):
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if isinstance(error, KeyboardInterrupt) or (
+            isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt)
+        ):
             self.termination = Termination.interrupted
             return True
         return False
@@ -136,23 +148,25 @@ class Run:
 
     def offer(self, labels: np.ndarray) -> bool:
         """Keep a copy of the labelling if it is the best so far."""
-        score = self.problem.score(labels)
-        if score > self.score:
-            self.labels, self.score, self.gap = np.array(labels, dtype=np.int32), score, None
+        labels = as_labels(labels, self.problem.n_states)
+        relative = centred_score(self.problem, labels)
+        if relative > self.relative_score:
+            self.labels, self.score, self.gap = labels, self.problem.score(labels), None
+            self.relative_score = relative
             return True
         return False
 
     def certify(self, bound: float, certificate: Certificate, gap: float | None = None) -> bool:
         """Keep the certificate if its bound is the best so far; ``gap`` if it is known without cancellation."""
-        if bound < self.bound or self.certificate is None:
+        if bound <= self.bound or self.certificate is None:
             self.bound, self.certificate, self.gap = bound, certificate, gap
             return True
         return False
 
-    def step(self, n_iter: int) -> bool:
-        """Record a step; True if the run has to stop (time limit or callback)."""
+    def step(self, n_iter: int, bound: float = np.inf) -> bool:
+        """Record a step, with a bound whose certificate is still to come; True if the run has to stop."""
         self.n_iter = n_iter
-        point = TracePoint(n_iter, self.seconds, self.score, self.bound)
+        point = TracePoint(n_iter, self.seconds, self.score, min(bound, self.bound))
         self.trace.append(point)
         if self.callback is not None and self.callback(point):
             self.termination = Termination.stopped

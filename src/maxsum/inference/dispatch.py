@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import UnsupportedProblemError
+from ..core.errors import InvalidProblemError, UnsupportedProblemError
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
-from .base import Callback, Run, Solver
+from .base import Callback, Run, Solver, check_time_limit
 from .junction import JunctionTree
 from .maxflow import MaxFlow
 from .registry import SOLVERS
@@ -86,6 +86,9 @@ def solve(
     >>> r.labels.tolist(), r.score, str(r.guarantee)
     ([0, 0, 0], 4.0, 'optimal')
     """
+    if not isinstance(problem, Problem):
+        raise InvalidProblemError(f"solve() was given a {type(problem).__name__}, wanted a maxsum.Problem.")
+    check_time_limit(time_limit)
     if solver is not None:
         return _named(solver, time_limit).solve(problem, init, callback)
     if not problem.n_edges and not len(problem.cliques):
@@ -102,6 +105,8 @@ def _named(solver: Solver | str, time_limit: float | None) -> Solver:
         if solver not in SOLVERS:
             raise UnsupportedProblemError(f"there is no solver {solver!r}; known are {', '.join(SOLVERS)}.")
         solver = SOLVERS[solver]()
+    if not isinstance(solver, Solver):
+        raise UnsupportedProblemError(f"solver is {solver!r}, wanted a solver such as TRWS(), or a name: {', '.join(SOLVERS)}.")
     if time_limit is None or not hasattr(solver, "__dataclass_fields__") or "time_limit" not in solver.__dataclass_fields__:
         return solver
     return replace(solver, time_limit=time_limit)  # type: ignore[type-var]

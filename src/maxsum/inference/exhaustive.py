@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import EliminationCertificate
-from ..core.dual import edge_centres
+from ..core.dual import table_centres
 from ..core.problem import Messages, Problem
 from .base import Run, Solver, Support
 from .junction import MAX_AXES
@@ -68,9 +68,10 @@ def _terms(problem: Problem) -> list[list[np.ndarray]]:
         shape = [1] * n
         shape[v] = states[v]
         terms[v].append((row - row.max()).reshape(shape))
-    centre = edge_centres(problem)
+    centre = table_centres(problem)
     for e, (u, v) in enumerate(problem.graph.edges.tolist()):
-        table = problem.tables[problem.edge_table[e], : states[u], : states[v]] * problem.edge_weight[e] - centre[e]
+        table = problem.tables[problem.edge_table[e], : states[u], : states[v]]
+        table = (table - centre[e]) * problem.edge_weight[e]
         shape = [1] * n
         shape[u], shape[v] = states[u], states[v]
         terms[min(u, v)].append((table if u < v else table.T).reshape(shape))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import EliminationCertificate, MessageCertificate
-from ..core.dual import edge_centres
+from ..core.dual import table_centres
 from ..core.elimination import EliminationOrder, elimination_order
 from ..core.problem import Messages, Problem
 from .base import Run, Solver, Support
@@ -138,7 +138,7 @@ class _Elimination:
         """Eliminate, trace back, offer and certify. False if the run was stopped first."""
         nodes, separators = self.order.nodes, self.order.separators
         states = self.problem.n_states.tolist()
-        centre = edge_centres(self.problem).tolist()
+        centre = table_centres(self.problem).tolist()
         tops: list[float] = []
         work = 0
         rank = self.rank.tolist()
@@ -201,7 +201,7 @@ class _Elimination:
         problem = self.problem
         table = problem.tables[problem.edge_table[e]]
         table = table[:n_other, :n].T if turned else table[:n, :n_other]
-        return table * problem.edge_weight[e] - centre
+        return (table - centre) * problem.edge_weight[e]
 
     def _trace_back(self, tops: list[float], states: list[int], centre: list[float]) -> float:
         """Labels from the last eliminated node to the first; returns the gap that rounding has left.

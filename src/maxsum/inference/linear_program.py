@@ -230,10 +230,12 @@ def _run_interruptibly(solver: Any) -> bool:
     """Run in a thread, so that Ctrl-C stops HiGHS and keeps what it has; True if that happened."""
     solver.HandleUserInterrupt = True
     worker = threading.Thread(target=solver.run, daemon=True)
-    interrupted = False
-    worker.start()
-    while worker.is_alive():
+    interrupted = started = False
+    while not started or worker.is_alive():
         try:
+            if not started:
+                started = True
+                worker.start()
             worker.join()
         except KeyboardInterrupt:
             interrupted = True

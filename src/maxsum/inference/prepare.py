@@ -88,6 +88,20 @@ def _turned(tables: np.ndarray, problem: Problem) -> np.ndarray:
     return np.ascontiguousarray(tables.transpose(0, 2, 1)).copy()
 
 
+def net_score(net: Net, labels: np.ndarray | None) -> float:
+    """Score of a labelling in the centred scores of the net; ``-inf`` without one."""
+    if labels is None:
+        return -np.inf
+    u, v = labels[net.edges[:, 0]], labels[net.edges[:, 1]]
+    total = net.unary[np.arange(len(labels)), labels].sum() + (net.tables[net.edge_table, u, v] * net.edge_weight).sum()
+    if len(net.clique_nodes):
+        member = labels[net.clique_nodes]
+        low = np.minimum.reduceat(member, net.clique_ptr[:-1])
+        agree = low == np.maximum.reduceat(member, net.clique_ptr[:-1])
+        total += net.clique_weights[np.arange(len(low)), low][agree].sum()
+    return float(total)
+
+
 NO_LABELS = np.zeros(0, dtype=np.int32)
 
 
@@ -104,7 +118,7 @@ def measure(
         height.edge_terms(prepared.net, messages.edge, known, 0, problem.n_edges),
         height.clique_terms(prepared.net, messages.clique, known),
     )
-    error = rounding(problem, messages)
+    error = 2 * rounding(problem, messages)
     if labels is None:
         return prepared.constant + sum(part[0] for part in parts) + error, np.inf
     gap = sum(part[1] for part in parts) + error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,10 +15,10 @@ from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..kernels import search as kernels
 from ..kernels.height import clique_terms
-from ..kernels.trws import sweep
+from ..kernels.trws import decode, sweep
 from .base import Run, Solver, Support
 from .icm import polish
-from .prepare import NO_LABELS, Prepared, prepare
+from .prepare import NO_LABELS, Prepared, net_score, prepare
 from .trws import ascend
 
 _OTHER, _SAME, _BELOW, _FROM = range(4)
@@ -64,12 +65,10 @@ class BranchAndBound(Solver):
             run.certify(-np.inf, MessageCertificate(messages))
             return
         soft = problem.resolution > 0
-        if soft or run.certificate is None:
-            ascend(problem, prepared, messages, run, self.root_iter if soft else 2, 1e-2)
-        if run.termination in (Termination.time_limit, Termination.stopped):
+        if ascend(problem, prepared, messages, run, self.root_iter if soft else 2, 1e-2):
             return
-        run.termination = Termination.converged
-        if run.bound - run.score > max(0.5 * problem.resolution, problem.step - 2 * problem.resolution):
+        if run.termination not in (Termination.time_limit, Termination.stopped):
+            run.termination = Termination.converged
             _Search(problem, prepared, run, self, soft).explore(messages)
 
 
@@ -90,8 +89,7 @@ class _Record:
 
     limit: int
     rows: list[tuple[int, int, int, int, int]] = field(default_factory=list)
-    index: list[np.ndarray] = field(default_factory=list)
-    value: list[np.ndarray] = field(default_factory=list)
+    sets: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     size: int = 0
 
     @property
@@ -109,22 +107,21 @@ class _Record:
             flat = np.concatenate([messages.edge.ravel(), messages.clique.ravel()])
             index = np.flatnonzero(flat).astype(np.int32 if len(flat) < 2**31 else np.int64)
             self.size += len(index) * (8 + index.itemsize)
-            self.index.append(index)
-            self.value.append(flat[index])
-        return len(self.index) - 1
+            self.sets.append((index, flat[index]))
+        return len(self.sets) - 1
 
     def unpack(self, message_set: int, problem: Problem) -> Messages:
         edge, clique = problem.zero_messages()
         flat = np.zeros(edge.size + clique.size)
-        flat[self.index[message_set]] = self.value[message_set]
+        index, value = self.sets[message_set]
+        flat[index] = value
         return Messages(flat[: edge.size].reshape(edge.shape), flat[edge.size :].reshape(clique.shape))
 
     def certificate(self) -> SearchCertificate:
-        parent, node, label, keep, message_set = (np.array(column) for column in zip(*self.rows, strict=True))
-        ptr = np.cumsum([0] + [len(index) for index in self.index])
-        return SearchCertificate(
-            parent, node, label, keep, message_set, ptr, np.concatenate(self.index), np.concatenate(self.value)
-        )
+        parent, node, label, relation, message_set = (np.array(column) for column in zip(*self.rows, strict=True))
+        index, value = zip(*self.sets, strict=True)
+        ptr = np.cumsum([0] + [len(part) for part in index])
+        return SearchCertificate(parent, node, label, relation, message_set, ptr, np.concatenate(index), np.concatenate(value))
 
 
 class _Search:
@@ -132,6 +129,7 @@ class _Search:
 
     def __init__(self, problem: Problem, prepared: Prepared, run: Run, solver: BranchAndBound, soft: bool):
         self.problem, self.prepared, self.run, self.solver, self.soft = problem, prepared, run, solver, soft
+        self.scored: tuple[np.ndarray | None, float] = (None, -np.inf)
         self.closed_gap = max(0.25 * problem.resolution, problem.step - 4 * problem.resolution)
         self.base = prepared.net.unary
         self.net = prepared.net._replace(unary=self.base.copy())
@@ -143,13 +141,21 @@ class _Search:
         self.labels = np.zeros(shape[0], dtype=np.int32)
         self.record = _Record(solver.certificate_bytes)
         self.stack: list[_Box] = []
-        self.heap: list[tuple[float, int, int, _Box]] = []
+        self.heap: list[tuple[float, int, _Box]] = []
+        self.ticket = itertools.count()
         self.n_boxes = 0
 
     @property
     def target(self) -> float:
         """A box is closed at this height, in the scores of the net."""
-        return self.run.score - self.prepared.constant + self.closed_gap
+        return self.best_score + self.closed_gap
+
+    @property
+    def best_score(self) -> float:
+        """Score of the best labelling, in the scores of the net."""
+        if self.run.labels is not self.scored[0]:
+            self.scored = (self.run.labels, net_score(self.prepared.net, self.run.labels))
+        return self.scored[1]
 
     def explore(self, messages: Messages) -> None:
         """Best-first choice of a box, then depth-first from it until a number of boxes was closed; that number adapts."""
@@ -164,8 +170,7 @@ class _Search:
                     return
                 if time.perf_counter() - pulse > 0.05 or self.run.seconds_left == 0:
                     pulse = time.perf_counter()
-                    self.run.bound = min(self.run.bound, max(self.open_height + self.prepared.constant, self.run.score))
-                    if self.run.step(self.n_boxes):
+                    if self.run.step(self.n_boxes, max(self.open_height + self.prepared.constant, self.run.score)):
                         return
                 if not self.stack:
                     self.take_best()
@@ -187,7 +192,7 @@ class _Search:
         """Move the boxes of the dive to the heap; their messages are read back from the record when needed."""
         for box in self.stack:
             held = box if self.record.full else box._replace(messages=None)
-            heapq.heappush(self.heap, (-box.height, self.n_boxes, box.number, held))
+            heapq.heappush(self.heap, (-box.height, next(self.ticket), held))
         self.stack = []
 
     def take_best(self) -> None:
@@ -255,12 +260,13 @@ class _Search:
     def tighten(self, height: float, messages: Messages) -> None:
         """TRW-S passes on the box as long as they promise to close it."""
         for iteration in range(40):
-            bound = sweep(self.net, iteration % 2 == 1, iteration == 1, messages.edge, messages.clique, self.labels)
+            bound = sweep(self.net, iteration % 2 == 1, messages.edge, messages.clique)
             bound += clique_terms(self.net, messages.clique, NO_LABELS)[0]
+            if iteration == 0:
+                decode(self.net, True, messages.edge, messages.clique, self.labels)
+                self.run.offer(polish(self.net, self.labels, 10))
             if iteration % 2 == 0:
                 continue
-            if iteration == 1:
-                self.run.offer(polish(self.net, self.labels, 10))
             if bound <= self.target or height - bound < 0.05 * (bound - self.target):
                 return
             height = bound
@@ -277,7 +283,8 @@ class _Search:
                 f"{self.record.limit}; the certificate proves the bound before the search only."
             )
             return
-        above = self.open_height + self.prepared.constant
-        bound = min(max(above, run.score), run.bound)
-        run.bound, run.certificate = bound, self.record.certificate()
-        run.gap = max(self.problem.round_gap(bound - run.score), 0.0) if np.isfinite(run.score) else None
+        above = self.open_height - self.best_score if run.labels is not None else np.inf
+        bound = self.open_height + self.prepared.constant if run.labels is None else run.score + max(above, 0.0)
+        if finished or bound < run.bound:
+            run.bound, run.certificate = bound, self.record.certificate()
+            run.gap = max(self.problem.round_gap(above), 0.0) if run.labels is not None else None

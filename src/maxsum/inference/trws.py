@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,12 @@ from ..core.certificate import MessageCertificate
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..kernels.height import clique_terms
-from ..kernels.trws import sweep
+from ..kernels.net import Net
+from ..kernels.trws import decode, sweep
+from ..kernels.trws_uniform import uniform_sweep
 from .base import Run, Solver, Support
 from .icm import polish
-from .prepare import NO_LABELS, Prepared, prepare
+from .prepare import NO_LABELS, Prepared, measure, net_score, prepare
 
 
 @dataclass(frozen=True)
@@ -51,30 +54,57 @@ class TRWS(Solver):
         ascend(problem, prepared, messages, run, self.max_iter, self.tol)
 
 
-def ascend(problem: Problem, prepared: Prepared, messages: Messages, run: Run, max_iter: int, tol: float) -> None:
-    """Passes until the gap is closed, the bound stalls or a limit is met; ``messages`` are improved in place.
+def passes(problem: Problem, net: Net) -> Callable[[Messages, bool], float]:
+    """The kernel that fits the problem: a function of messages and direction that does one pass and returns the bound."""
+    uniform = (
+        not problem.has_hard_constraints and not len(problem.cliques) and bool((problem.n_states == problem.n_labels).all())
+    )
+    if not uniform or problem.n_labels < 2:
+        return lambda messages, forward: (
+            sweep(net, forward, messages.edge, messages.clique) + clique_terms(net, messages.clique, NO_LABELS)[0]
+        )
+    one_pass, associative = uniform_sweep(problem.n_labels), associative_tables(net.tables)
+    arrays = (net.unary, net.edges, net.edge_table, net.edge_weight, net.tables, net.turned, associative)
+    adjacency = (net.ptr, net.adj_edge, net.adj_side)
+    return lambda messages, forward: one_pass(*arrays, *adjacency, messages.edge, forward)
+
+
+def associative_tables(tables: np.ndarray) -> np.ndarray:
+    """Which tables are a constant plus a diagonal that is nowhere smaller."""
+    off = ~np.eye(tables.shape[1], dtype=bool)
+    base = tables[:, :1, 1:2]
+    constant = (tables == base)[:, off].all(axis=1)
+    return constant & (np.diagonal(tables, axis1=1, axis2=2) >= base[:, 0]).all(axis=1)
+
+
+def ascend(problem: Problem, prepared: Prepared, messages: Messages, run: Run, max_iter: int, tol: float) -> bool:
+    """Passes until the gap is closed (True), the bound stalls or a limit is met; ``messages`` are improved in place.
 
     Without cliques no pass worsens the bound, so the certificate holds the live messages; with cliques it keeps a copy of
-    the best.
+    the best. Bounds and scores are compared in the centred scores of the net, where no constant hides their difference.
     """
-    net = prepared.net
+    net, one_pass = prepared.net, passes(problem, prepared.net)
     labels = np.zeros(problem.n_nodes, dtype=np.int32)
-    history: list[float] = []
+    closed = max(0.5 * problem.resolution, problem.step - 2 * problem.resolution)
+    bounds: list[float] = []
+    run.certify(measure(problem, messages)[0], MessageCertificate(messages))
     for iteration in range(1, max_iter + 1):
-        decode = iteration <= 4 or iteration % 10 < 2 or iteration == max_iter
-        bound = sweep(net, iteration % 2 == 1, decode, messages.edge, messages.clique, labels)
-        bound += clique_terms(net, messages.clique, NO_LABELS)[0]
-        if decode:
+        forward = iteration % 2 == 1
+        if 1 < iteration <= 5 or iteration % 10 < 2 or iteration == max_iter:
+            decode(net, forward, messages.edge, messages.clique, labels)
             run.offer(polish(net, labels, 10))
-        keep = Messages(messages.edge.copy(), messages.clique.copy()) if len(problem.cliques) else messages
-        run.certify(prepared.constant + bound, MessageCertificate(keep))
-        history.append(run.bound)
+        bound = one_pass(messages, forward)
+        if not bounds or bound <= bounds[-1]:
+            keep = Messages(messages.edge.copy(), messages.clique.copy()) if len(problem.cliques) else messages
+            run.certify(prepared.constant + bound, MessageCertificate(keep))
+        bounds.append(min(bound, bounds[-1]) if bounds else bound)
         if run.step(iteration):
-            return
-        gap = run.bound - run.score
-        if gap <= 0.5 * problem.resolution or gap < problem.step - 2 * problem.resolution:
-            return
-        if iteration > 40 and history[-21] - history[-1] <= tol * gap:
+            return False
+        gap = bounds[-1] - net_score(net, run.labels)
+        if gap <= closed:
+            return True
+        if iteration > 40 and bounds[-21] - bounds[-1] <= tol * gap:
             run.termination = Termination.stalled
-            return
+            return False
     run.termination = Termination.iteration_limit
+    return False

@@ -70,39 +70,70 @@ def ahead(net, i, forward):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def condition(net, v, forward, edge_messages, theta, labels, score):  # type: ignore[no-untyped-def]
-    """Best label of ``v`` when the neighbours visited before have their labels; without a possible one, the best alone."""
-    states = net.n_states[v]
-    for k in range(states):
-        score[k] = theta[k]
-    for i in range(net.ptr[v], net.ptr[v + 1]):
-        e, side = net.adj_edge[i], net.adj_side[i]
-        w = net.edges[e, 1 - side]
-        if (w > v) == forward:
-            continue
-        t, weight, y = net.edge_table[e], net.edge_weight[e], labels[w]
-        if side == 1:
-            for k in range(states):
-                score[k] += edge_messages[side, e, k] + weight * net.tables[t, y, k]
-        else:
-            for k in range(states):
-                score[k] += edge_messages[side, e, k] + weight * net.tables[t, k, y]
-    best, label, alone, fallback = -np.inf, -1, -np.inf, 0
-    for k in range(states):
-        if score[k] > best:
-            best, label = score[k], k
-        if theta[k] > alone:
-            alone, fallback = theta[k], k
-    return label if label >= 0 else fallback
+def decode(net, forward, edge_messages, clique_messages, labels):  # type: ignore[no-untyped-def]
+    """Labelling by conditioning, in the order of the next pass: each node takes its best label given the labels of its
+    neighbours visited before and the messages of those to come.
+    """
+    n_nodes, n_labels = net.unary.shape
+    theta, score, together = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    for step in range(n_nodes):
+        v = step if forward else n_nodes - 1 - step
+        states = net.n_states[v]
+        node_theta(net, v, edge_messages, clique_messages, theta)
+        for k in range(states):
+            score[k] = theta[k]
+        for i in range(net.ptr[v], net.ptr[v + 1]):
+            e, side = net.adj_edge[i], net.adj_side[i]
+            w = net.edges[e, 1 - side]
+            if (w > v) == forward:
+                continue
+            t, weight, y = net.edge_table[e], net.edge_weight[e], labels[w]
+            if side == 1:
+                for k in range(states):
+                    score[k] += edge_messages[side, e, k] + weight * net.tables[t, y, k]
+            else:
+                for k in range(states):
+                    score[k] += edge_messages[side, e, k] + weight * net.tables[t, k, y]
+        for i in range(net.member_ptr[v], net.member_ptr[v + 1]):
+            _condition_clique(net, net.member[i], forward, clique_messages, labels, score, together)
+        best, label, alone, fallback = -np.inf, -1, -np.inf, 0
+        for k in range(states):
+            if score[k] > best:
+                best, label = score[k], k
+            if theta[k] > alone:
+                alone, fallback = theta[k], k
+        labels[v] = label if label >= 0 else fallback
 
 
 @kernel
-def sweep(net, forward, decode, edge_messages, clique_messages, labels):  # type: ignore[no-untyped-def]
-    """One pass; returns the bound of nodes and edges (cliques apart). If ``decode``, ``labels`` gets a labelling.
+def _condition_clique(net, i, forward, clique_messages, labels, score, together):  # type: ignore[no-untyped-def]
+    """Add to ``score`` what the clique of member ``i`` is worth when members visited before have their labels."""
+    n_labels = net.unary.shape[1]
+    c, v = net.member_clique[i], net.clique_nodes[i]
+    together[:] = net.clique_weights[c]
+    apart = 0.0
+    for j in range(net.clique_ptr[c], net.clique_ptr[c + 1]):
+        w = net.clique_nodes[j]
+        if j == i:
+            continue
+        best = -np.inf
+        for k in range(n_labels):
+            if (w > v) != forward:
+                together[k] = together[k] if labels[w] == k else -np.inf
+            elif k < net.n_states[w] and net.unary[w, k] > -np.inf:
+                together[k] += clique_messages[j, k]
+                best = max(best, clique_messages[j, k])
+            else:
+                together[k] = -np.inf
+        apart += best if best > -np.inf else 0.0
+    for k in range(net.n_states[v]):
+        if score[k] > -np.inf:
+            score[k] += clique_messages[i, k] + max(apart, together[k])
 
-    That is found by conditioning: the label of a node is the best one given the labels of its neighbours visited before
-    and the messages of those to come.
-    """
+
+@kernel
+def sweep(net, forward, edge_messages, clique_messages):  # type: ignore[no-untyped-def]
+    """One pass; returns the bound of nodes and edges (cliques apart)."""
     n_nodes, n_labels = net.unary.shape
     theta, out, own = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
     bound = 0.0
@@ -130,8 +161,6 @@ def sweep(net, forward, decode, edge_messages, clique_messages, labels):  # type
             later, earlier = ahead(net, net.member[i], forward)
             n_later += later
             n_earlier += earlier
-        if decode:
-            labels[v] = condition(net, v, forward, edge_messages, theta, labels, out)
         top = -np.inf
         for k in range(states):
             top = max(top, theta[k])
