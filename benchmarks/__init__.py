@@ -14,5 +14,6 @@ MODULES = {
     "exact": "bench_exact",
     "random": "bench_random",
     "expansion": "bench_expansion",
+    "dense_lp": "bench_dense_lp",
     "qp": "bench_qp",
 }

@@ -7,11 +7,12 @@ exactly those that the problem calls for, and nothing larger than the file itsel
 member              type, shape            meaning
 ==================  =====================  ========================================================================
 ``answer``          int64, ()              version of the format, 1
-``form``            uint8, (n,)            ASCII: ``none``, ``messages``, ``elimination`` or ``search``
+``form``            uint8, (n,)            ASCII: ``none``, ``messages``, ``elimination``, ``search`` or ``quadratic``
 ``solver``          uint8, (n,)            UTF-8: who found it
 ``score, bound``    float64, ()            the claims
 ``labels``          int32, (N,)            left out if there is no labelling
 ``edge, clique``    float64                form messages: (2, E, K) and (M, K)
+``edge, mu``        float64                form quadratic: (2, E, K) and (N, K)
 ``nodes``           int32, (N,)            form elimination: the order
 ``separator_ptr``   int64, (N + 1,)        separator of ``nodes[i]``: ``separators[separator_ptr[i]:separator_ptr[i + 1]]``
 ``separators``      int32, (n,)
@@ -35,7 +36,8 @@ import numpy as np
 
 from .certificate import Certificate, EliminationCertificate, MessageCertificate, SearchCertificate, Verification
 from .errors import CertificateError, MaxsumError, ParseError
-from .problem import Problem
+from .problem import Messages, Problem
+from .qp_certificate import QPCertificate
 from .result import Result
 from .validation import LARGEST, as_labels
 
@@ -47,6 +49,7 @@ _FORMS: dict[str, set[str]] = {
     "messages": {"edge", "clique"},
     "elimination": {"nodes", "separator_ptr", "separators", "tables"},
     "search": {*_BOXES, "ptr", "index", "value"},
+    "quadratic": {"edge", "mu"},
 }
 _TEXT_LIMIT = 200
 
@@ -138,6 +141,8 @@ def _certificate_arrays(certificate: Certificate | None) -> tuple[str, dict[str,
             "index": np.asarray(certificate.index).astype("<i8"),
             "value": _doubles(certificate.value),
         }
+    if isinstance(certificate, QPCertificate):
+        return "quadratic", {"edge": _doubles(certificate.reparametrisation.edge), "mu": _doubles(certificate.mu)}
     raise TypeError(f"no file form for a {type(certificate).__name__}.")
 
 
@@ -207,9 +212,8 @@ class _Reader:
             empty = self.problem.zero_messages()
             edge, clique = self.array("edge", "<f8", empty.edge.shape), self.array("clique", "<f8", empty.clique.shape)
             return MessageCertificate(self.problem.as_messages((edge, clique)))
-        if form == "elimination":
-            return self.elimination()
-        return self.search() if form == "search" else None
+        readers = {"elimination": self.elimination, "search": self.search, "quadratic": self.quadratic}
+        return readers[form]() if form in readers else None
 
     def elimination(self) -> EliminationCertificate:
         n = self.problem.n_nodes
@@ -254,7 +258,7 @@ class _Reader:
         if ((parent[1:] < 0) | (parent[1:] >= np.arange(1, len(parent)))).any():
             raise ParseError("a box of the search comes before its parent.")
         nodes, labels = self.problem.n_nodes, self.problem.n_labels
-        if ((node[1:] < 0) | (node[1:] >= nodes) | (label[1:] < 0) | (label[1:] >= labels)).any():
+        if ((node[1:] < 0) | (node[1:] >= nodes) | (label[1:] < -1) | (label[1:] >= labels)).any():
             raise ParseError("a box of the search branches on a node or label that the problem does not have.")
         if ((relation < 0) | (relation > 3) | (number < 0) | (number >= len(ptr) - 1)).any():
             raise ParseError("a box of the search has a relation or message set out of range.")
@@ -264,6 +268,13 @@ class _Reader:
         if ((index < 0) | (index >= size)).any() or not (np.abs(value) <= LARGEST).all():
             raise ParseError(f"a message of the search has an index out of range, or is not a number up to {LARGEST} in size.")
         return SearchCertificate(parent, node, label, relation, number, ptr, index, value)
+
+    def quadratic(self) -> QPCertificate:
+        n_nodes, n_edges, n_labels = self.problem.n_nodes, self.problem.n_edges, self.problem.n_labels
+        edge, mu = self.array("edge", "<f8", (2, n_edges, n_labels)), self.array("mu", "<f8", (n_nodes, n_labels))
+        if not (np.abs(edge) <= LARGEST).all() or not np.isfinite(mu).all():
+            raise ParseError(f"the messages or the point hold a number that is not finite, or above {LARGEST} in size.")
+        return QPCertificate(mu, Messages(edge, np.zeros((0, n_labels))))
 
     def text(self, name: str) -> str:
         data = self.array(name, "|u1", (None,))

@@ -1,10 +1,11 @@
 """Certificates: proofs of a bound that can be checked without trusting the solver.
 
-Three forms, all valid *whatever their numbers are* (a wrong number only loosens the bound):
+Four forms, all valid *whatever their numbers are* (a wrong number only loosens the bound):
 
 - `MessageCertificate`: edge and clique messages; the bound is the height of the reparametrised problem.
 - `EliminationCertificate`: separator tables of a junction tree.
 - `SearchCertificate`: a branching tree with messages at its boxes.
+- `core.qp_certificate.QPCertificate`: a point of the concave quadratic relaxation.
 """
 
 from __future__ import annotations

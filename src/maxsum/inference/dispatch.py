@@ -12,6 +12,7 @@ from ..core.errors import InvalidProblemError, UnsupportedProblemError
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
 from .base import Callback, Run, Solver, check_time_limit
+from .finisher import LPFinisher
 from .junction import JunctionTree
 from .maxflow import MaxFlow
 from .registry import SOLVERS
@@ -21,6 +22,7 @@ from .trws import TRWS
 
 _SMALL_CELLS = 2**22
 _SMALL_NODES = 300
+_FINISHER_MARGINALS = 1000
 _SEARCH_SECONDS = {"small": 60.0, "large": 10.0}
 
 
@@ -60,7 +62,8 @@ def solve(
     2. forest: `TreeDP`;
     3. supermodular tables (two labels, or ordered ones): `MaxFlow`;
     4. small width: `JunctionTree`;
-    5. otherwise `TRWS`, then `BranchAndBound` if the gap is still open.
+    5. otherwise `TRWS`, then, if the gap is still open, `LPFinisher` (small problems without hard constraints) and
+       `BranchAndBound`.
 
     Parameters
     ----------
@@ -123,18 +126,43 @@ def _argmax(problem: Problem) -> Result:
 
 
 def _search(problem: Problem, time_limit: float | None, init: Any, callback: Callback | None) -> Result:
-    first = TRWS(time_limit=time_limit).solve(problem, init, callback)
+    """Stages of row 5: each starts from the result of the one before, until the gap is closed or time is over."""
     why = f"row {len(TABLE) + 2} (general)"
-    closed = first.guarantee in (Guarantee.optimal, Guarantee.infeasible)
-    if closed or first.termination in (Termination.time_limit, Termination.interrupted, Termination.stopped):
+    first = TRWS(time_limit=time_limit).solve(problem, init, callback)
+    if _over(first):
         return replace(first, message=f"{why}: {first.message}")
+    why += f": TRWS left a gap of {first.gap:.3g}"
     patience = _SEARCH_SECONDS["small" if problem.n_nodes <= _SMALL_NODES else "large"]
-    left = patience if time_limit is None else max(0.0, time_limit - first.seconds)
-    second = BranchAndBound(time_limit=left).solve(problem, first, callback)
+    deadline = first.seconds + patience if time_limit is None else time_limit
+    best = first
+    if _finisher_fits(problem):
+        lp = LPFinisher(tol=1e-4, time_limit=max(0.0, 0.2 * (deadline - first.seconds))).solve(problem, first, callback)
+        best = _after(first, lp) if lp.gap < first.gap else replace(first, seconds=first.seconds + lp.seconds)
+        why += f", the LP one of {lp.gap:.3g}"
+        if _over(lp) and lp.termination != Termination.time_limit:
+            return replace(best, message=f"{why}: {lp.message}")
+    last = BranchAndBound(time_limit=max(0.0, deadline - best.seconds)).solve(problem, best, callback)
+    return replace(_after(best, last), message=f"{why}; {last.message}")
+
+
+def _over(result: Result) -> bool:
+    """Whether there is nothing left to do, or no time to do it."""
+    if result.guarantee in (Guarantee.optimal, Guarantee.infeasible):
+        return True
+    return result.termination in (Termination.time_limit, Termination.interrupted, Termination.stopped)
+
+
+def _after(before: Result, result: Result) -> Result:
+    """The result of a later stage, with the seconds and the trace of the earlier ones before its own."""
+    trace = tuple(replace(point, seconds=point.seconds + before.seconds) for point in result.trace)
     return replace(
-        second,
-        message=f"{why}: TRWS left a gap of {first.gap:.3g}; {second.message}",
-        seconds=first.seconds + second.seconds,
-        compile_seconds=first.compile_seconds + second.compile_seconds,
-        trace=first.trace + tuple(replace(point, seconds=point.seconds + first.seconds) for point in second.trace),
+        result,
+        seconds=before.seconds + result.seconds,
+        compile_seconds=before.compile_seconds + result.compile_seconds,
+        trace=before.trace + trace,
     )
+
+
+def _finisher_fits(problem: Problem) -> bool:
+    """Whether the LP value can be had in a fraction of the time of a search."""
+    return not problem.has_hard_constraints and not len(problem.cliques) and int(problem.n_states.sum()) <= _FINISHER_MARGINALS

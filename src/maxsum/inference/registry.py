@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from ..core.problem import Problem
+from .augmenting_dag import AugmentingDAG
 from .base import Solver, Support
+from .convex_bp import ConvexBP
+from .decomposition import DualDecomposition
 from .exhaustive import Exhaustive
+from .expansion import AlphaExpansion
+from .finisher import LPFinisher
 from .icm import ICM
 from .junction import JunctionTree
 from .linear_program import LinearProgram
 from .maxflow import MaxFlow
+from .qp import QPRelaxation
 from .search import BranchAndBound
 from .toulbar2 import Toulbar2
 from .tree import TreeDP
@@ -16,7 +22,23 @@ from .trws import TRWS
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.__name__: solver
-    for solver in (TreeDP, MaxFlow, JunctionTree, TRWS, BranchAndBound, LinearProgram, Exhaustive, ICM, Toulbar2)
+    for solver in (
+        TreeDP,
+        MaxFlow,
+        JunctionTree,
+        TRWS,
+        BranchAndBound,
+        LinearProgram,
+        LPFinisher,
+        DualDecomposition,
+        AlphaExpansion,
+        AugmentingDAG,
+        ConvexBP,
+        QPRelaxation,
+        Exhaustive,
+        ICM,
+        Toulbar2,
+    )
 }
 
 

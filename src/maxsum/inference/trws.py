@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import MessageCertificate
+from ..core.persistency import fixed_nodes
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..kernels.height import clique_terms
@@ -18,13 +19,16 @@ from .base import Run, Solver, Support
 from .icm import polish
 from .prepare import NO_LABELS, Prepared, measure, net_score, prepare
 
+_FIXED_NODES = 20_000
+
 
 @dataclass(frozen=True)
 class TRWS(Solver):
     """Sequential tree-reweighted message passing, for any graph, unequal label counts and associative cliques.
 
     Its bound falls towards, and may stall above, the value of the local-polytope LP. The labelling comes from
-    conditioning in message order, polished by `ICM`.
+    conditioning in message order, polished by `ICM` and, at the end, by expansion moves where they fit. `Result.fixed`
+    marks nodes whose label is proven to be the same in every optimal labelling (up to 20 000 nodes).
 
     Parameters
     ----------
@@ -51,7 +55,21 @@ class TRWS(Solver):
         if not prepared.feasible:
             run.certify(-np.inf, MessageCertificate(messages))
             return
-        ascend(problem, prepared, messages, run, self.max_iter, self.tol)
+        closed = ascend(problem, prepared, messages, run, self.max_iter, self.tol)
+        if run.labels is None:
+            return
+        if not closed and run.seconds_left > 0:
+            _expand(problem, prepared, messages, run)
+        if problem.n_nodes <= _FIXED_NODES:
+            run.fixed = fixed_nodes(problem, messages, run.labels)
+
+
+def _expand(problem: Problem, prepared: Prepared, messages: Messages, run: Run) -> None:
+    """Polish the labelling by expansion moves, where they are supermodular."""
+    from .expansion import expand, expansion_witness
+
+    if run.labels is not None and problem.n_labels > 2 and np.isfinite(run.score) and expansion_witness(problem) is None:
+        run.offer(expand(prepared.net, run.labels, messages))
 
 
 def passes(problem: Problem, net: Net) -> Callable[[Messages, bool], float]:

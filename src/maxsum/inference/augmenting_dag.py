@@ -1,0 +1,185 @@
+"""AugmentingDAG: descent of the height through failed arc consistency, with threshold scaling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.certificate import MessageCertificate
+from ..core.consistency import MaximalSet, maximal_csp
+from ..core.dual import spreads
+from ..core.errors import InvalidProblemError
+from ..core.problem import Messages, Problem
+from ..core.result import Termination
+from ..kernels import augmenting_dag as kernels
+from ..kernels.trws import decode, sweep
+from .base import Run, Solver, Support
+from .icm import polish, start_labels
+from .prepare import Prepared, measure, prepare
+from .search import BranchAndBound
+
+_WORK = 4_000_000
+_CSP_SIZE = 20_000_000
+_CSP_BOXES = 2_000
+_PASSES = 10
+
+
+@dataclass(frozen=True)
+class AugmentingDAG(Solver):
+    r"""Schlesinger's augmenting DAG algorithm, for any graph and unequal label counts; the LP solver of the 2008 paper.
+
+    At threshold :math:`\epsilon`, labels and pairs within :math:`\epsilon` of the best of their node or edge form a constraint
+    satisfaction problem. Where arc consistency empties a node, the deletions that led there give a direction in which the
+    height `Problem.bound` falls, and the longest step that raises no maximum is taken. Where it empties none, the threshold
+    is lowered. No step worsens the bound.
+
+    The run ends with an arc-consistent problem. On forests, supermodular problems and two labels its height is the value
+    of the local-polytope LP; elsewhere it may lie above it. A labelling is looked for in the problem of the maximal nodes and
+    edges, where it would be optimal; otherwise it comes from conditioning, along a few TRW-S passes over a copy of the
+    messages too, improved by `ICM`.
+
+    Parameters
+    ----------
+    max_iter : int
+        Largest number of steps.
+    tol : float
+        Stop as `stalled` when the bound is arc consistent at a threshold whose effect on all terms together is less than
+        ``tol`` times the gap that is left.
+    ratio : float
+        Factor between thresholds, in (0, 1).
+    time_limit : float, optional
+        Seconds.
+    """
+
+    max_iter: int = 200_000
+    tol: float = 1e-3
+    ratio: float = 0.5
+    time_limit: float | None = None
+
+    does = "problems without cliques: bound and labelling by Schlesinger's algorithm; optimal where the LP is tight"
+
+    def __post_init__(self) -> None:
+        if not self.max_iter >= 0:
+            raise InvalidProblemError(f"AugmentingDAG: max_iter is {self.max_iter}, wanted 0 or more steps.")
+        if not self.tol >= 0:
+            raise InvalidProblemError(f"AugmentingDAG: tol is {self.tol}, wanted a share of the gap >= 0.")
+        if not 0 < self.ratio < 1:
+            raise InvalidProblemError(f"AugmentingDAG: ratio is {self.ratio}, wanted a factor between 0 and 1.")
+
+    def supports(self, problem: Problem) -> Support:
+        if len(problem.cliques):
+            return Support(False, "takes nodes and edges only; this problem has clique terms", problem.cliques.members(0))
+        return Support(True)
+
+    def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
+        prepared = prepare(problem)
+        messages = problem.zero_messages() if init is None else Messages(init.edge.copy(), init.clique)
+        if not prepared.feasible:
+            run.certify(-np.inf, MessageCertificate(messages))
+            return
+        run.certify(measure(problem, messages)[0], MessageCertificate(Messages(messages.edge.copy(), messages.clique)))
+        run.offer(polish(prepared.net, start_labels(prepared.net)))
+        if not problem.n_edges:
+            run.step(1)
+            return
+        if not run.step(0):
+            _Descent(self, problem, prepared, messages, run).scale()
+
+
+class _Descent:
+    """All state of one run."""
+
+    def __init__(self, solver: AugmentingDAG, problem: Problem, prepared: Prepared, messages: Messages, run: Run):
+        self.solver, self.problem, self.prepared, self.run = solver, problem, prepared, run
+        self.net, self.messages = prepared.net, messages
+        self.n_terms = problem.n_nodes + problem.n_edges
+        self.chunk = max(1, min(1000, _WORK // (1 + problem.n_edges * problem.n_labels**2)))
+        self.dag = kernels.scratch(problem.n_nodes, problem.n_edges, problem.n_labels)
+        self.height = kernels.refresh(self.net, messages.edge, self.dag)
+        self.labels = np.zeros(problem.n_nodes, dtype=np.int32)
+        self.rounded, self.floor = False, 0.0
+
+    @property
+    def closed(self) -> bool:
+        gap = self.run.bound - self.run.score
+        return gap <= 0.5 * self.problem.resolution or gap < self.problem.step - 2 * self.problem.resolution
+
+    def scale(self) -> None:
+        """Lower the threshold until the gap is closed, or the threshold is too small to matter."""
+        run, epsilon = self.run, self.first_threshold()
+        self.floor = max(1e-18 * epsilon, 1e-13 * abs(self.height) / self.n_terms)
+        while self.descend(epsilon):
+            self.condition(self.messages)
+            if self.closed:
+                return
+            if self.fine(epsilon):
+                self.label_from_maximal(epsilon)
+                if not self.closed:
+                    self.label_from_passes()
+                if self.closed:
+                    return
+                if self.fine(epsilon):
+                    run.termination = Termination.stalled
+                    return
+            if run.step(run.n_iter):
+                return
+            epsilon *= self.solver.ratio
+        self.condition(self.messages)
+
+    def condition(self, messages: Messages) -> None:
+        """Labellings by conditioning in both orders."""
+        for forward in (True, False):
+            decode(self.net, forward, *messages, self.labels)
+            self.run.offer(polish(self.net, self.labels))
+
+    def first_threshold(self) -> float:
+        widths = spreads(self.problem)
+        own = np.where(np.isfinite(self.dag.theta), self.dag.node_top[:, None] - self.dag.theta, 0.0)
+        return float(max(widths.max(initial=0.0), own.max(initial=0.0))) * self.solver.ratio
+
+    def fine(self, epsilon: float) -> bool:
+        """Whether slack of ``epsilon`` in every term is little against the gap."""
+        gap = self.run.bound - self.run.score
+        least = max(0.25 * self.problem.resolution, self.solver.tol * gap if np.isfinite(gap) else 0.0)
+        return epsilon * self.n_terms <= least or epsilon <= self.floor
+
+    def descend(self, epsilon: float) -> bool:
+        """Steps at one threshold until arc consistency holds; False if a limit ends the run."""
+        run = self.run
+        while True:
+            budget = min(self.chunk, self.solver.max_iter - run.n_iter)
+            if budget <= 0:
+                run.termination = Termination.iteration_limit
+                return False
+            steps, change, status = kernels.descend(self.net, self.messages.edge, epsilon, budget, self.dag)
+            run.n_iter += steps
+            self.height += change
+            if steps:
+                run.certify(measure(self.problem, self.messages)[0], MessageCertificate(self.messages))
+            if status != kernels.BUDGET:
+                self.rounded = status == kernels.ROUNDED
+                return True
+            if run.step(run.n_iter):
+                return False
+
+    def label_from_maximal(self, epsilon: float) -> None:
+        """Search for a labelling of maximal nodes and edges, where arc consistency leaves some to every node."""
+        problem, run = self.problem, self.run
+        if problem.n_edges * problem.n_labels**2 > _CSP_SIZE or self.rounded:
+            return
+        nodes = np.zeros((problem.n_nodes, problem.n_labels), dtype=bool)
+        pairs = np.zeros((problem.n_edges, problem.n_labels, problem.n_labels), dtype=bool)
+        kernels.maximal_pairs(self.net, self.messages.edge, epsilon, self.dag, nodes, pairs)
+        left = None if run.time_limit is None else run.seconds_left
+        found = BranchAndBound(max_nodes=_CSP_BOXES, time_limit=left).solve(maximal_csp(problem, MaximalSet(nodes, pairs)))
+        if found.labels is not None:
+            run.offer(found.labels)
+            run.offer(polish(self.net, found.labels))
+
+    def label_from_passes(self) -> None:
+        """Labellings by conditioning along TRW-S passes over a copy of the messages: arc consistency leaves many ties."""
+        copy = Messages(self.messages.edge.copy(), self.messages.clique)
+        for iteration in range(_PASSES):
+            sweep(self.net, iteration % 2 == 0, *copy)
+            self.condition(copy)

@@ -1,0 +1,201 @@
+r"""Convex belief propagation: the height with every maximum replaced by a soft maximum,
+
+.. math:: U_\epsilon(\varphi) = \sum_v c_v \epsilon \log \sum_k \exp \frac{q^\varphi_v(k)}{c_v \epsilon}
+          + \sum_{uv} c_{uv} \epsilon \log \sum_{k,l} \exp \frac{g^\varphi_{uv}(k, l)}{c_{uv} \epsilon}.
+
+It is convex and smooth in the messages. Its derivative by :math:`\varphi_{uv}(k)` is the marginal of the edge's softmax at
+:math:`k` less the softmax of the node. Over all messages at one node it is minimised in closed form: with
+:math:`m_{uv}(k) = c_{uv} \epsilon \log \sum_l \exp [(g_{uv}(k, l) + \varphi_{vu}(l)) / (c_{uv} \epsilon)]`, all softmaxes at
+:math:`u` agree where :math:`\varphi_{uv} = c_{uv} S / C - m_{uv}` for
+:math:`S = q_u + \sum_v m_{uv}` and :math:`C = c_u + \sum_v c_{uv}`.
+
+Forbidden pairs and excluded labels have probability 0; messages at excluded labels are left alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import kernel
+
+_COLDEST = 1e-290
+_NOTHING = -40.0
+_ZERO = -700.0
+
+
+@kernel
+def _exp(x):  # type: ignore[no-untyped-def]
+    """``exp(x)``, and 0 where the exact value is next to the smallest numbers (whose computation is slow)."""
+    return np.exp(x) if x > _ZERO else 0.0
+
+
+@kernel
+def _node_beliefs(net, messages, v, heat, belief):  # type: ignore[no-untyped-def]
+    """Softmax of the reparametrised scores of ``v`` into ``belief``; returns their soft maximum."""
+    states = net.n_states[v]
+    for k in range(states):
+        belief[k] = net.unary[v, k]
+    for i in range(net.ptr[v], net.ptr[v + 1]):
+        e, side = net.adj_edge[i], net.adj_side[i]
+        for k in range(states):
+            belief[k] -= messages[side, e, k]
+    top = -np.inf
+    for k in range(states):
+        top = max(top, belief[k])
+    total = 0.0
+    for k in range(states):
+        belief[k] = _exp((belief[k] - top) / heat)
+        total += belief[k]
+    for k in range(states):
+        belief[k] /= total
+    return top + heat * np.log(total)
+
+
+@kernel
+def _edge_beliefs(net, messages, e, heat, table):  # type: ignore[no-untyped-def]
+    """Softmax of the reparametrised table of edge ``e`` into ``table``; returns its soft maximum."""
+    u, v = net.edges[e, 0], net.edges[e, 1]
+    t, weight, n_first, n_second = net.edge_table[e], net.edge_weight[e], net.n_states[u], net.n_states[v]
+    top = -np.inf
+    for k in range(n_first):
+        for m in range(n_second):
+            inside = net.unary[u, k] > -np.inf and net.unary[v, m] > -np.inf
+            table[k, m] = weight * net.tables[t, k, m] + messages[0, e, k] + messages[1, e, m] if inside else -np.inf
+            top = max(top, table[k, m])
+    total = 0.0
+    for k in range(n_first):
+        for m in range(n_second):
+            table[k, m] = _exp((table[k, m] - top) / heat)
+            total += table[k, m]
+    for k in range(n_first):
+        for m in range(n_second):
+            table[k, m] /= total
+    return top + heat * np.log(total)
+
+
+@kernel
+def smoothed_height(net, messages, epsilon, node_count, edge_count, gradient, beliefs):  # type: ignore[no-untyped-def]
+    """Value of the smoothed height; fills its gradient (2, E, K) by the edge messages and the node beliefs (N, K)."""
+    n_labels = net.unary.shape[1]
+    table = np.empty((n_labels, n_labels))
+    value = 0.0
+    beliefs[:] = 0.0
+    for v in range(len(net.n_states)):
+        value += _node_beliefs(net, messages, v, max(node_count[v] * epsilon, _COLDEST), beliefs[v])
+    for e in range(len(net.edges)):
+        u, v = net.edges[e, 0], net.edges[e, 1]
+        value += _edge_beliefs(net, messages, e, max(edge_count[e] * epsilon, _COLDEST), table)
+        for k in range(n_labels):
+            gradient[0, e, k] = -beliefs[u, k]
+            gradient[1, e, k] = -beliefs[v, k]
+        for k in range(net.n_states[u]):
+            for m in range(net.n_states[v]):
+                gradient[0, e, k] += table[k, m]
+                gradient[1, e, m] += table[k, m]
+    return value
+
+
+@kernel
+def _soft_push(tables, t, weight, unary, messages, e, side, v, w, n_own, n_other, heat, row, out):  # type: ignore[no-untyped-def]
+    """``out[k] = heat log sum_l exp((g(k, l) + message(l)) / heat)`` for the labels ``k`` at end ``side`` of the edge."""
+    cold = 1.0 / heat
+    for k in range(n_own):
+        if unary[v, k] == -np.inf:
+            out[k] = -np.inf
+            continue
+        top = -np.inf
+        for m in range(n_other):
+            score = tables[t, k, m] if side == 0 else tables[t, m, k]
+            row[m] = weight * score + messages[1 - side, e, m] if unary[w, m] > -np.inf else -np.inf
+            top = max(top, row[m])
+        total = 0.0
+        for m in range(n_other):
+            x = (row[m] - top) * cold
+            if x > _NOTHING:
+                total += np.exp(x)
+        out[k] = top + heat * np.log(total)
+
+
+@kernel
+def star_sweep(net, messages, epsilon, node_count, edge_count, forward):  # type: ignore[no-untyped-def]
+    """Minimise the smoothed height over the messages of each node in turn, in place."""
+    n_nodes, n_labels = net.unary.shape
+    degree = 0
+    for v in range(n_nodes):
+        degree = max(degree, net.ptr[v + 1] - net.ptr[v])
+    inward, total, row = np.empty((degree, n_labels)), np.empty(n_labels), np.empty(n_labels)
+    for step in range(n_nodes):
+        v = step if forward else n_nodes - 1 - step
+        states, start = net.n_states[v], net.ptr[v]
+        for k in range(states):
+            total[k] = net.unary[v, k]
+        count = node_count[v]
+        for i in range(start, net.ptr[v + 1]):
+            e, side = net.adj_edge[i], net.adj_side[i]
+            w, t, weight, heat = net.edges[e, 1 - side], net.edge_table[e], net.edge_weight[e], edge_count[e] * epsilon
+            _soft_push(
+                net.tables, t, weight, net.unary, messages, e, side, v, w, states, net.n_states[w], max(heat, _COLDEST), row,
+                inward[i - start],
+            )  # fmt: skip
+            count += edge_count[e]
+            top = -np.inf
+            for k in range(states):
+                top = max(top, inward[i - start, k])
+            for k in range(states):
+                inward[i - start, k] -= top
+                total[k] += inward[i - start, k]
+        top = -np.inf
+        for k in range(states):
+            top = max(top, total[k])
+        for i in range(start, net.ptr[v + 1]):
+            e, side = net.adj_edge[i], net.adj_side[i]
+            share = edge_count[e] / count
+            for k in range(states):
+                if net.unary[v, k] > -np.inf:
+                    messages[side, e, k] = share * (total[k] - top) - inward[i - start, k]
+
+
+@kernel
+def relaxed_value(net, messages, epsilon, edge_count, beliefs):  # type: ignore[no-untyped-def]
+    r"""Score of a point of the local polytope: a lower bound on the value of its linear program.
+
+    The node beliefs are kept. The beliefs of each edge are scaled down, rows then columns, to at most those of its ends;
+    what is missing, :math:`a` at the rows and :math:`b` at the columns, is added as :math:`a b^T / \sum a`.
+    Where this puts weight on a forbidden pair the answer is ``-inf``.
+    """
+    n_labels = net.unary.shape[1]
+    table, short, lack = np.empty((n_labels, n_labels)), np.empty(n_labels), np.empty(n_labels)
+    value = 0.0
+    for v in range(len(net.n_states)):
+        for k in range(net.n_states[v]):
+            if beliefs[v, k] > 0.0:
+                value += beliefs[v, k] * net.unary[v, k]
+    for e in range(len(net.edges)):
+        u, v = net.edges[e, 0], net.edges[e, 1]
+        t, weight, n_first, n_second = net.edge_table[e], net.edge_weight[e], net.n_states[u], net.n_states[v]
+        _edge_beliefs(net, messages, e, max(edge_count[e] * epsilon, _COLDEST), table)
+        for k in range(n_first):
+            row = 0.0
+            for m in range(n_second):
+                row += table[k, m]
+            factor = min(1.0, beliefs[u, k] / row) if row > 0.0 else 0.0
+            short[k] = beliefs[u, k]
+            for m in range(n_second):
+                table[k, m] *= factor
+        missing = 0.0
+        for m in range(n_second):
+            column = 0.0
+            for k in range(n_first):
+                column += table[k, m]
+            factor = min(1.0, beliefs[v, m] / column) if column > 0.0 else 0.0
+            lack[m] = max(beliefs[v, m] - column * factor, 0.0)
+            missing += lack[m]
+            for k in range(n_first):
+                table[k, m] *= factor
+                short[k] -= table[k, m]
+        for k in range(n_first):
+            for m in range(n_second):
+                mass = table[k, m] + (max(short[k], 0.0) * lack[m] / missing if missing > 0.0 else 0.0)
+                if mass > 0.0:
+                    value += mass * (weight * net.tables[t, k, m])
+    return value

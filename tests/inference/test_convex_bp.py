@@ -1,0 +1,226 @@
+"""ConvexBP: exact values and gradients of the smoothed height, sweeps that only lower it, LP values on any graph."""
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from common import check_result
+from reference.dense_lp import local_polytope_value
+from reference.families import build, complete_edges, make, random_edges, shuffle
+
+import maxsum as ms
+from maxsum.inference import TRWS, LinearProgram
+from maxsum.inference.convex_bp import ConvexBP, counting_numbers, smoothed_height, smoothing_error
+from maxsum.inference.prepare import prepare
+from maxsum.kernels import convex_bp as kernels
+
+
+def random_problem(seed, hard=False):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 7))
+    states = [int(k) for k in rng.integers(1, 5, size=n)]
+    edges = shuffle(rng, random_edges(rng, n, 0.7))
+    unary = [rng.normal(size=k) for k in states]
+    tables = [rng.normal(size=(states[u], states[v])) for u, v in edges]
+    if hard:
+        for table in tables:
+            table[rng.random(table.shape) < 0.2] = -np.inf
+    return build(unary, edges, tables)
+
+
+def dense(n, n_labels, seed):
+    rng = np.random.default_rng(seed)
+    edges = complete_edges(n)
+    unary = rng.normal(size=(n, n_labels))
+    return ms.Problem(ms.Graph.from_edges(edges, n), unary, rng.normal(size=(len(edges), n_labels, n_labels)))
+
+
+def plain_value(problem, messages, epsilon, counting):
+    """The formula, written out with numpy for problems without excluded labels."""
+    count = counting_numbers(problem, counting)
+    total = problem.offset
+    for v in range(problem.n_nodes):
+        score = problem.unary[v, : problem.n_states[v]].copy()
+        for e, ends in enumerate(problem.graph.edges):
+            for side in (0, 1):
+                if ends[side] == v:
+                    score -= messages[side, e, : len(score)]
+        heat = count.node[v] * epsilon
+        total += heat * np.logaddexp.reduce(score / heat)
+    for e, (u, v) in enumerate(problem.graph.edges):
+        a, b = problem.n_states[u], problem.n_states[v]
+        table = problem.edge_scores(e, e + 1)[0, :a, :b] + messages[0, e, :a, None] + messages[1, e, None, :b]
+        heat = count.edge[e] * epsilon
+        total += heat * np.logaddexp.reduce(table.ravel() / heat)
+    return total
+
+
+@pytest.mark.parametrize("counting", ["trw", "uniform"])
+def test_value_and_gradient_are_those_of_the_formula(counting):
+    for seed in range(40):
+        problem, raw = random_problem(seed)
+        rng = np.random.default_rng(seed)
+        epsilon = float(10 ** rng.uniform(-1.5, 1))
+        messages = rng.normal(size=(2, problem.n_edges, problem.n_labels))
+        found = smoothed_height(problem, messages, epsilon=epsilon, counting=counting)
+        assert found.value == pytest.approx(plain_value(problem, messages, epsilon, counting), abs=1e-10)
+        height = problem.bound(messages)
+        assert raw.best <= height + 1e-9
+        assert height - 1e-9 <= found.value <= height + smoothing_error(problem, epsilon, counting) + 1e-9
+        direction = rng.normal(size=messages.shape)
+        h = 1e-6 * epsilon
+        rise = [
+            smoothed_height(problem, messages + s * h * direction, epsilon=epsilon, counting=counting).value for s in (1, -1)
+        ]
+        assert (rise[0] - rise[1]) / (2 * h) == pytest.approx((found.gradient * direction).sum(), abs=1e-5)
+        assert found.beliefs.sum(axis=1) == pytest.approx(1.0)
+
+
+def test_gradient_with_forbidden_labels_is_finite_and_right():
+    checked = 0
+    for seed in range(30):
+        problem, raw = random_problem(seed, hard=True)
+        rng = np.random.default_rng(seed)
+        messages, direction = rng.normal(size=(2, 2, problem.n_edges, problem.n_labels))
+        found = smoothed_height(problem, messages, epsilon=0.3)
+        if found.value == -np.inf:
+            assert not raw.feasible and not found.gradient.any() and not found.beliefs.any()
+            continue
+        assert np.isfinite(found.gradient).all() and found.value >= problem.bound(messages) - 1e-9
+        rise = [smoothed_height(problem, messages + s * 1e-6 * direction, epsilon=0.3).value for s in (1, -1)]
+        assert (rise[0] - rise[1]) / 2e-6 == pytest.approx((found.gradient * direction).sum(), abs=1e-6)
+        checked += 1
+    assert checked > 15
+
+
+def test_a_sweep_never_raises_the_smoothed_height_and_its_fixpoint_has_no_gradient():
+    for seed in range(20):
+        problem, _ = random_problem(seed, hard=seed % 2 == 1)
+        prepared, count = prepare(problem), counting_numbers(problem)
+        if not prepared.feasible:
+            continue
+        messages, values = problem.zero_messages().edge, []
+        for i in range(400):
+            values.append(smoothed_height(problem, messages, epsilon=2.0).value)
+            kernels.star_sweep(prepared.net, messages, 2.0, count.node, count.edge, i % 2 == 0)
+        assert all(b <= a + 1e-12 * (1 + abs(a)) for a, b in pairwise(values))
+        assert np.abs(smoothed_height(problem, messages, epsilon=2.0).gradient).max(initial=0.0) < 1e-6
+
+
+def test_after_one_star_all_beliefs_of_the_node_agree():
+    rng = np.random.default_rng(0)
+    problem = ms.Problem(ms.Graph.from_edges([(0, 1), (2, 0), (0, 3)], 4), rng.normal(size=(4, 3)), rng.normal(size=(3, 3, 3)))
+    prepared, count = prepare(problem), counting_numbers(problem)
+    messages = rng.normal(size=(2, 3, 3))
+    kernels.star_sweep(prepared.net, messages, 0.2, count.node, count.edge, False)
+    gradient = smoothed_height(problem, messages, epsilon=0.2).gradient
+    assert np.abs(gradient[[0, 1, 0], [0, 1, 2]]).max() < 1e-12
+
+
+def test_bounds_bracket_the_relaxation():
+    near, open_gap = 0, 0
+    for seed in range(200):
+        problem, raw = random_problem(seed, hard=seed % 4 == 0)
+        result = ConvexBP(epsilon=0.01).solve(problem)
+        if not raw.feasible:
+            assert result.guarantee in ("infeasible", "upper_bound")
+            continue
+        lp = local_polytope_value(raw)
+        assert result.bound >= lp - 1e-7 and result.bound >= raw.best - 1e-9 and result.score <= raw.best + 1e-9
+        assert result.certificate.verify(problem, result.labels, bound=result.bound).bound == pytest.approx(result.bound)
+        assert result.bound <= lp + smoothing_error(problem, 0.01) + 1e-3
+        lower = re.search(r"lies between (\S+) and", result.message)
+        assert lower or seed % 4 == 0
+        if lower:
+            assert float(lower[1]) <= lp + 1e-6
+            open_gap += result.guarantee != "optimal"
+            near += result.guarantee != "optimal" and float(lower[1]) > lp - 0.05
+    assert near >= 0.8 * open_gap > 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_reaches_the_relaxation_where_max_sum_message_passing_stalls(seed):
+    problem = dense(10, 4, seed)
+    lp = LinearProgram().solve(problem).bound
+    stalled = TRWS().solve(problem)
+    result = ConvexBP().solve(problem)
+    assert stalled.termination == "stalled" and stalled.bound > lp + 0.5
+    assert lp - 1e-7 <= result.bound <= lp + 1e-3 * abs(lp)
+    assert result.guarantee == "within_gap"
+
+
+def test_a_lower_epsilon_gives_a_tighter_bound():
+    problem = dense(8, 3, 4)
+    lp = LinearProgram().solve(problem).bound
+    excess = [ConvexBP(epsilon=e).solve(problem).bound - lp for e in (1.0, 0.1, 0.01, 0.001)]
+    assert all(b < a for a, b in pairwise(excess)) and excess[-1] < 1e-3
+
+
+def test_trees_are_solved():
+    for seed in range(20):
+        case = make("tree", seed)
+        result = ConvexBP().solve(case.problem)
+        check_result(case, result)
+        assert result.score == pytest.approx(case.raw.best, abs=1e-9)
+        assert result.bound <= case.raw.best + smoothing_error(case.problem, 0.01)
+
+
+ODD = ["hard_feasible", "hard_random", "ties", "zeros", "one_node", "no_nodes", "scale_1e12", "one_huge_edge", "edge_weights"]
+
+
+@pytest.mark.parametrize("family", ODD)
+def test_claims_hold_on_odd_problems(family):
+    for seed in range(10):
+        case = make(family, seed)
+        check_result(case, ConvexBP().solve(case.problem))
+        check_result(case, ConvexBP(epsilon=1e-300, max_iter=30).solve(case.problem))
+
+
+def test_marginals_are_the_beliefs_of_the_smoothed_problem():
+    """On a chain with the counting numbers of its entropy, beliefs tend to the optimal labelling as the temperature falls."""
+    case = next(c for c in (make("chain", s) for s in range(20)) if len(c.raw.optima) == 1)
+    result = ConvexBP(epsilon=1e-3).solve(case.problem)
+    assert result.marginals.argmax(axis=1).tolist() == case.raw.optima[0].tolist()
+    cold, warm = (ConvexBP(epsilon=e).solve(dense(5, 3, 1)).marginals.max() for e in (0.01, 10.0))
+    assert cold > warm + 0.2
+
+
+def test_options_have_an_effect():
+    problem = dense(8, 4, 2)
+    short = ConvexBP(max_iter=7).solve(problem)
+    assert short.termination == "iteration_limit" and short.n_iter == 7
+    loose, tight = (ConvexBP(epsilon=0.02, tol=t, max_iter=5000) for t in (1e-2, 1e-5))
+    assert loose.solve(problem).n_iter < tight.solve(problem).n_iter
+    trw, uniform = (ConvexBP(epsilon=0.05, counting=c).solve(problem) for c in ("trw", "uniform"))
+    assert trw.bound != uniform.bound
+    star = tight.solve(problem)
+    assert star.termination == "converged"
+    timed = ConvexBP(time_limit=0.0).solve(problem)
+    assert timed.termination == "time_limit" and timed.labels is not None
+    again = ConvexBP(max_iter=10).solve(problem, init=star)
+    assert again.bound <= star.bound and again.score >= star.score
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_temperature_must_be_positive(epsilon):
+    with pytest.raises(ms.InvalidProblemError, match=r"epsilon is .*, wanted a finite temperature > 0"):
+        ConvexBP(epsilon=epsilon)
+    with pytest.raises(ms.InvalidProblemError, match="epsilon is"):
+        smoothed_height(dense(3, 2, 0), epsilon=epsilon)
+
+
+def test_bad_input_is_refused_with_a_reason():
+    cliques, problem = make("cliques_binary", 0).problem, dense(3, 2, 0)
+    with pytest.raises(ms.UnsupportedProblemError, match="clique terms"):
+        ConvexBP().solve(cliques)
+    with pytest.raises(ms.UnsupportedProblemError, match="clique terms"):
+        smoothed_height(cliques, epsilon=1.0)
+    for bad in (np.zeros((2, 4, 2)), np.full((2, 3, 2), np.nan)):
+        with pytest.raises(ms.InvalidProblemError, match="messages"):
+            ConvexBP().solve(problem, init=bad)
+        with pytest.raises(ms.InvalidProblemError, match="messages"):
+            smoothed_height(problem, bad, epsilon=1.0)
+    for options in (dict(counting="bethe"), dict(max_iter=-1), dict(tol=-1.0), dict(tol=float("nan"))):
+        with pytest.raises(ms.InvalidProblemError, match="wanted"):
+            ConvexBP(**options)
