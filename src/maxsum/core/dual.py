@@ -194,10 +194,11 @@ def table_extremes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     memo = problem.__dict__.get("_table_extremes")
     if memo is None:
         memo = problem.__dict__["_table_extremes"] = _table_extremes(problem)
-    return memo
+    high, low, kind = memo
+    return high[kind], low[kind]
 
 
-def _table_extremes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+def _table_extremes(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     n, kind = problem.n_labels, problem.edge_table
     shapes = np.full((len(problem.tables), 2), n)
     source = np.arange(len(problem.tables))
@@ -213,12 +214,14 @@ def _table_extremes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         some = own.any(axis=(1, 2))
         high[part] = np.where(some, np.where(own, table, -np.inf).max(axis=(1, 2)), 0.0)
         low[part] = np.where(some, np.where(own, table, np.inf).min(axis=(1, 2)), 0.0)
-    return high[kind], low[kind]
+    return high, low, kind
 
 
 def spreads(problem: Problem) -> np.ndarray:
     """Largest minus smallest finite value of each term that is not constant."""
-    node = row_max(problem.unary) - row_min(np.where(np.isneginf(problem.unary), np.inf, problem.unary))
+    full = not problem.has_hard_constraints and not (problem.n_states < problem.n_labels).any()
+    finite = problem.unary if full else np.where(np.isneginf(problem.unary), np.inf, problem.unary)
+    node = row_max(problem.unary) - row_min(finite)
     high, low = table_extremes(problem)
     every = np.concatenate([node, (high - low) * np.abs(problem.edge_weight), row_max(problem.cliques.weights)])
     return every[every > 0]

@@ -180,6 +180,8 @@ class Run:
         """The best answer, with the gap recomputed from the certificate and the guarantee that follows from it."""
         gap, bound = self._measure()
         guarantee = _guarantee(self.problem, self.labels, gap, bound)
+        if guarantee == Guarantee.optimal and self.termination == Termination.stalled:
+            self.termination = Termination.converged
         result = Result(
             labels=self.labels,
             score=self.score,

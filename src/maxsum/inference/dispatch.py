@@ -13,7 +13,7 @@ from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
 from .base import Callback, Run, Solver, check_time_limit
 from .finisher import LPFinisher
-from .junction import JunctionTree
+from .junction import JunctionTree, has_small_width
 from .maxflow import MaxFlow
 from .registry import SOLVERS
 from .search import BranchAndBound
@@ -40,7 +40,7 @@ TABLE: tuple[Row, ...] = (
     Row("supermodular", lambda p: bool(MaxFlow().supports(p)), lambda limit: MaxFlow(time_limit=limit)),
     Row(
         "small width",
-        lambda p: bool(JunctionTree(max_cells=_SMALL_CELLS).supports(p)),
+        lambda p: has_small_width(p, _SMALL_CELLS),
         lambda limit: JunctionTree(max_cells=_SMALL_CELLS, time_limit=limit),
     ),
 )

@@ -73,6 +73,11 @@ class JunctionTree(Solver):
                 run.offer(polish(net, start_labels(net)))
 
 
+def has_small_width(problem: Problem, max_cells: float) -> bool:
+    """What `JunctionTree.supports` says, without the width of what it refuses."""
+    return not _too_wide(problem, max_cells) and _order(problem, max_cells) is not None
+
+
 def _count(number: float) -> str:
     return f"{number:.0f}" if number < 1e5 else f"{number:.2g}"
 

@@ -25,32 +25,6 @@ def uniform_sweep(n_labels: int) -> Callable[..., float]:
 
 def _make(constant: int) -> Any:
     @kernel
-    def push(own, tables, t, weight, n, out):  # type: ignore[no-untyped-def]
-        n_labels = constant if constant > 0 else n
-        for m in range(n_labels):
-            out[m] = -np.inf
-        whole = n_labels - n_labels % 4
-        for k in range(0, whole, 4):
-            a, b, c, d = own[k], own[k + 1], own[k + 2], own[k + 3]
-            for m in range(n_labels):
-                low = max(a + weight * tables[t, k, m], b + weight * tables[t, k + 1, m])
-                high = max(c + weight * tables[t, k + 2, m], d + weight * tables[t, k + 3, m])
-                out[m] = max(out[m], max(low, high))
-        for k in range(whole, n_labels):
-            a = own[k]
-            for m in range(n_labels):
-                out[m] = max(out[m], a + weight * tables[t, k, m])
-
-    @kernel
-    def push_rows(own, tables, t, weight, n, out):  # type: ignore[no-untyped-def]
-        n_labels = constant if constant > 0 else n
-        for k in range(n_labels):
-            best = -np.inf
-            for m in range(n_labels):
-                best = max(best, own[m] + weight * tables[t, k, m])
-            out[k] = best
-
-    @kernel
     def sweep(  # type: ignore[no-untyped-def]
         unary, edges, edge_table, edge_weight, tables, turned, associative, ptr, adj_edge, adj_side, messages, forward
     ):
@@ -93,12 +67,26 @@ def _make(constant: int) -> Any:
                     apart = high + weight * tables[t, 0, 1]
                     for k in range(n_labels):
                         out[k] = max(apart, own[k] + weight * tables[t, k, k])
-                elif side == 0:
-                    push(own, tables, t, weight, n_labels, out)
-                elif len(turned):
-                    push(own, turned, t, weight, n_labels, out)
+                elif side == 1 and not len(turned):
+                    for k in range(n_labels):
+                        best = -np.inf
+                        for m in range(n_labels):
+                            best = max(best, own[m] + weight * tables[t, k, m])
+                        out[k] = best
                 else:
-                    push_rows(own, tables, t, weight, n_labels, out)
+                    bank = tables if side == 0 else turned
+                    for m in range(n_labels):
+                        out[m] = -np.inf
+                    for k in range(0, n_labels - n_labels % 4, 4):
+                        a, b, c, d = own[k], own[k + 1], own[k + 2], own[k + 3]
+                        for m in range(n_labels):
+                            low = max(a + weight * bank[t, k, m], b + weight * bank[t, k + 1, m])
+                            rest = max(c + weight * bank[t, k + 2, m], d + weight * bank[t, k + 3, m])
+                            out[m] = max(out[m], max(low, rest))
+                    for k in range(n_labels - n_labels % 4, n_labels):
+                        a = own[k]
+                        for m in range(n_labels):
+                            out[m] = max(out[m], a + weight * bank[t, k, m])
                 peak = -np.inf
                 for k in range(n_labels):
                     peak = max(peak, out[k])
