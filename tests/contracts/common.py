@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from maxsum.core.certificate import Certificate
 from maxsum.core.result import TracePoint
 from maxsum.inference import SOLVERS
 
-ALL = [*SOLVERS, "solve"]
+MISSING = {"Toulbar2"} if find_spec("pytoulbar2") is None else set()
+ALL = [*(name for name in SOLVERS if name not in MISSING), "solve"]
 EXACT = frozenset({"TreeDP", "JunctionTree", "MaxFlow", "BranchAndBound", "Exhaustive", "solve"})
 
 
