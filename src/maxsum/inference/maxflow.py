@@ -72,9 +72,10 @@ class MaxFlow(Solver):
             done = _push(network.flow, lambda: run.step(next(steps)))
         finally:
             messages, labels = network.read(problem)
-            run.offer(labels)
-            if not done:
-                run.offer(network.lowest())
+            others = [] if done else [network.lowest()]
+            del network  # its arrays are as large as the messages
+            for found in (labels, *others):
+                run.offer(found)
             run.certify(run.score if done else measure(problem, messages, None)[0], MessageCertificate(messages))
         if done:
             run.step(next(steps))

@@ -47,17 +47,24 @@ def edge_terms(net, edge_messages, labels, first, last):  # type: ignore[no-unty
     for e in range(first, last):
         u, v = net.edges[e, 0], net.edges[e, 1]
         t, weight = net.edge_table[e], net.edge_weight[e]
-        for k in range(net.n_states[u]):
-            own[k] = edge_messages[0, e, k] if net.unary[u, k] > -np.inf else -np.inf
-        push_first(own, net.tables, t, weight, net.n_states[u], net.n_states[v], out)
         top = -np.inf
-        for m in range(net.n_states[v]):
-            if net.unary[v, m] > -np.inf:
-                top = max(top, out[m] + edge_messages[1, e, m])
+        if n_labels <= 4:
+            for k in range(net.n_states[u]):
+                for m in range(net.n_states[v]):
+                    if net.unary[u, k] > -np.inf and net.unary[v, m] > -np.inf:
+                        top = max(top, (edge_messages[0, e, k] + weight * net.tables[t, k, m]) + edge_messages[1, e, m])
+        else:
+            for k in range(net.n_states[u]):
+                own[k] = edge_messages[0, e, k] if net.unary[u, k] > -np.inf else -np.inf
+            push_first(own, net.tables, t, weight, net.n_states[u], net.n_states[v], out)
+            for m in range(net.n_states[v]):
+                if net.unary[v, m] > -np.inf:
+                    top = max(top, out[m] + edge_messages[1, e, m])
         top_sum += top
         if len(labels):
             k, m = labels[u], labels[v]
-            gap += max(top - ((own[k] + weight * net.tables[t, k, m]) + edge_messages[1, e, m]), 0.0)
+            at = (edge_messages[0, e, k] + weight * net.tables[t, k, m]) + edge_messages[1, e, m]
+            gap += max(top - at, 0.0) if net.unary[u, k] > -np.inf and net.unary[v, m] > -np.inf else np.inf
     return top_sum, gap
 
 
