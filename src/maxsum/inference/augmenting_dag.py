@@ -16,7 +16,7 @@ from ..kernels import augmenting_dag as kernels
 from ..kernels.trws import decode, sweep
 from .base import Run, Solver, Support
 from .icm import polish, start_labels
-from .prepare import Prepared, measure, prepare
+from .prepare import Prepared, measure, start
 from .search import BranchAndBound
 
 _WORK = 4_000_000
@@ -73,11 +73,10 @@ class AugmentingDAG(Solver):
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
-        prepared = prepare(problem)
-        messages = problem.zero_messages() if init is None else Messages(init.edge.copy(), init.clique)
-        if not prepared.feasible:
-            run.certify(-np.inf, MessageCertificate(messages))
+        started = start(problem, run, init)
+        if started is None:
             return
+        prepared, messages = started
         run.certify(measure(problem, messages)[0], MessageCertificate(Messages(messages.edge.copy(), messages.clique)))
         run.offer(polish(prepared.net, start_labels(prepared.net)))
         if not problem.n_edges:

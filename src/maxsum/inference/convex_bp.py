@@ -16,7 +16,7 @@ from ..kernels import convex_bp as kernels
 from ..kernels.trws import decode
 from .base import Run, Solver, Support
 from .icm import polish, start_labels
-from .prepare import Prepared, measure, prepare
+from .prepare import Prepared, measure, prepare, start
 
 _CHECK_EVERY = 5
 _MAX_HALVES = 60
@@ -142,11 +142,10 @@ class ConvexBP(Solver):
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
-        prepared = prepare(problem)
-        messages = problem.zero_messages() if init is None else Messages(init.edge.copy(), init.clique)
-        if not prepared.feasible:
-            run.certify(-np.inf, MessageCertificate(messages))
+        started = start(problem, run, init)
+        if started is None:
             return
+        prepared, messages = started
         run.certify(measure(problem, messages)[0], MessageCertificate(Messages(messages.edge.copy(), messages.clique)))
         run.offer(polish(prepared.net, start_labels(prepared.net)))
         if run.step(0):

@@ -18,7 +18,7 @@ from .bundle import Bundle
 from .icm import polish
 from .parallel import split, thread_map
 from .polytope import Bracket
-from .prepare import prepare
+from .prepare import start
 
 _BUNDLE_BYTES = 1 << 28
 _LOOK = 10
@@ -76,11 +76,10 @@ class DualDecomposition(Solver):
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
-        prepared = prepare(problem)
-        messages = problem.zero_messages() if init is None else init
-        if not prepared.feasible:
-            run.certify(-np.inf, MessageCertificate(messages))
+        started = start(problem, run, init)
+        if started is None:
             return
+        prepared, messages = started
         descend(Bracket(problem, prepared, run, self.tol), messages, self.steps, self.max_iter, self.n_jobs)
 
 

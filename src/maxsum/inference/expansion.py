@@ -15,7 +15,7 @@ from ..kernels import expansion, maxflow
 from ..kernels.net import Net
 from .base import Run, Solver, Support
 from .icm import polish, start_labels
-from .prepare import Prepared, measure, prepare
+from .prepare import Prepared, measure, start
 from .trws import ascend
 
 _MAX_ARCS = 2**29 - 1
@@ -86,11 +86,10 @@ class AlphaExpansion(Solver):
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
-        prepared = prepare(problem)
-        messages = problem.zero_messages() if init is None else Messages(init.edge.copy(), init.clique.copy())
-        if not prepared.feasible:
-            run.certify(-np.inf, MessageCertificate(messages))
+        started = start(problem, run, init)
+        if started is None:
             return
+        prepared, messages = started
         if init is not None:
             given = Messages(init.edge.copy(), init.clique.copy())
             run.certify(measure(problem, given)[0], MessageCertificate(given))

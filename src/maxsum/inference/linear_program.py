@@ -14,7 +14,7 @@ from ..core.result import Termination
 from ..kernels.net import Net
 from .base import Run, Solver, Support
 from .icm import polish, start_labels
-from .prepare import measure, prepare
+from .prepare import measure, start
 
 _MAX_COLUMNS = 20_000_000
 _TOLERANCE = 1e-10
@@ -52,11 +52,10 @@ class LinearProgram(Solver):
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
-        prepared = prepare(problem)
-        messages = problem.zero_messages() if init is None else init
-        if not prepared.feasible:
-            run.certify(-np.inf, MessageCertificate(messages))
+        started = start(problem, run, init)
+        if started is None:
             return
+        prepared, messages = started
         net = prepared.net
         run.certify(measure(problem, messages, None)[0], MessageCertificate(messages))
         if not problem.n_nodes:

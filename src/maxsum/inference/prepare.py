@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..core.certificate import MessageCertificate
 from ..core.dual import own_labels, rounding
 from ..core.problem import Messages, Problem
 from ..core.rows import row_max, row_min
 from ..kernels import consistency, height
 from ..kernels.net import Net, adjacency, memberships
+
+if TYPE_CHECKING:
+    from .base import Run
 
 
 class Prepared(NamedTuple):
@@ -27,6 +31,19 @@ def prepare(problem: Problem) -> Prepared:
     if memo is None:
         memo = problem.__dict__["_prepared"] = _prepare(problem)
     return memo
+
+
+def start(problem: Problem, run: Run, init: Messages | None) -> tuple[Prepared, Messages] | None:
+    """The kernel arrays, and messages of the caller's own: copies of ``init``, or zeros.
+
+    None if arc consistency alone proves the problem infeasible; that is certified then.
+    """
+    prepared = prepare(problem)
+    messages = problem.zero_messages() if init is None else Messages(init.edge.copy(), init.clique.copy())
+    if prepared.feasible:
+        return prepared, messages
+    run.certify(-np.inf, MessageCertificate(messages))
+    return None
 
 
 def _prepare(problem: Problem) -> Prepared:

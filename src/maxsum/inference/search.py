@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.certificate import MessageCertificate, SearchCertificate
+from ..core.certificate import SearchCertificate
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..kernels import search as kernels
@@ -18,7 +18,7 @@ from ..kernels.height import clique_terms
 from ..kernels.trws import decode, sweep
 from .base import Run, Solver, Support
 from .icm import polish
-from .prepare import NO_LABELS, Prepared, net_score, prepare
+from .prepare import NO_LABELS, Prepared, net_score, start
 from .trws import ascend
 
 _OTHER, _SAME, _BELOW, _FROM = range(4)
@@ -59,11 +59,10 @@ class BranchAndBound(Solver):
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
-        prepared = prepare(problem)
-        messages = problem.zero_messages() if init is None else Messages(init.edge.copy(), init.clique.copy())
-        if not prepared.feasible:
-            run.certify(-np.inf, MessageCertificate(messages))
+        started = start(problem, run, init)
+        if started is None:
             return
+        prepared, messages = started
         soft = problem.resolution > 0
         if ascend(problem, prepared, messages, run, self.root_iter if soft else 2, 1e-2):
             return

@@ -20,7 +20,7 @@ from ..core.result import Termination
 from ..kernels.net import Net
 from .base import Run, Solver, Support
 from .icm import polish, start_labels
-from .prepare import measure, prepare
+from .prepare import measure, start
 
 _LARGEST_SUM = 1e16
 _MAX_DIGITS = 12
@@ -57,11 +57,10 @@ class Toulbar2(Solver):
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
-        prepared = prepare(problem)
-        messages = problem.zero_messages() if init is None else init
-        if not prepared.feasible:
-            run.certify(-np.inf, MessageCertificate(messages))
+        started = start(problem, run, init)
+        if started is None:
             return
+        prepared, messages = started
         run.certify(measure(problem, messages, None)[0], MessageCertificate(messages))
         if not problem.n_nodes:
             run.offer(np.zeros(0, dtype=np.int32))

@@ -17,7 +17,7 @@ from ..kernels.trws import decode, sweep
 from ..kernels.trws_uniform import uniform_sweep
 from .base import Run, Solver, Support
 from .icm import polish
-from .prepare import NO_LABELS, Prepared, measure, net_score, prepare
+from .prepare import NO_LABELS, Prepared, measure, net_score, start
 
 _FIXED_NODES = 20_000
 
@@ -50,11 +50,10 @@ class TRWS(Solver):
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
-        prepared = prepare(problem)
-        messages = problem.zero_messages() if init is None else Messages(init.edge.copy(), init.clique.copy())
-        if not prepared.feasible:
-            run.certify(-np.inf, MessageCertificate(messages))
+        started = start(problem, run, init)
+        if started is None:
             return
+        prepared, messages = started
         closed = ascend(problem, prepared, messages, run, self.max_iter, self.tol)
         if run.labels is None:
             return
