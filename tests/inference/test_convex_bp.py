@@ -10,7 +10,7 @@ from reference.dense_lp import local_polytope_value
 from reference.families import build, complete_edges, make, random_edges, shuffle
 
 import maxsum as ms
-from maxsum.inference import TRWS, LinearProgram
+from maxsum.inference import TRWS, LinearProgram, convex_bp
 from maxsum.inference.convex_bp import ConvexBP, counting_numbers, smoothed_height, smoothing_error
 from maxsum.inference.prepare import prepare
 from maxsum.kernels import convex_bp as kernels
@@ -108,6 +108,60 @@ def test_a_sweep_never_raises_the_smoothed_height_and_its_fixpoint_has_no_gradie
         assert np.abs(smoothed_height(problem, messages, epsilon=2.0).gradient).max(initial=0.0) < 1e-6
 
 
+def chain_passes(problem, epsilon, n_passes, messages):
+    """Smoothed bounds of the passes of chains, and the beliefs after the last."""
+    net = prepare(problem).net
+    bank = np.exp(net.tables[net.edge_table] * net.edge_weight[:, None, None] / epsilon)
+    arrays = (net.unary, net.edges, net.edge_table, net.edge_weight, net.tables, net.ptr, net.adj_edge, net.adj_side)
+    visited, sweep = np.zeros_like(net.unary), kernels.chain_sweep(problem.n_labels)
+    own = np.arange(problem.n_edges, dtype=np.int32), bank, np.zeros((0, 0, 0)), np.zeros(problem.n_edges)
+    values = [sweep(*arrays, *own, messages, visited, epsilon, i % 2 == 0) for i in range(n_passes)]
+    joined, beliefs = np.zeros_like(messages), np.zeros_like(net.unary)
+    kernels.chain_beliefs(net.unary, net.edges, messages, visited, epsilon, n_passes % 2 == 1, joined, beliefs)
+    return np.array(values) + prepare(problem).constant, joined, beliefs
+
+
+def test_passes_of_chains_are_exact_on_a_chain():
+    """There the smoothed bound is the log-partition function, and beliefs are its marginals."""
+    case = make("chain", 3)
+    problem, epsilon = case.problem, 0.7
+    scores = np.array([problem.score(y) for y in np.ndindex(*problem.n_states)])
+    values, _, beliefs = chain_passes(problem, epsilon, 2, problem.zero_messages().edge)
+    top = scores.max()
+    weights = np.exp((scores - top) / epsilon)
+    assert values[-1] == pytest.approx(top + epsilon * np.log(weights.sum()), abs=1e-9)
+    marginals = np.zeros_like(beliefs)
+    for y, weight in zip(np.ndindex(*problem.n_states), weights / weights.sum(), strict=True):
+        marginals[np.arange(problem.n_nodes), y] += weight
+    np.testing.assert_allclose(beliefs, marginals, atol=1e-9)
+
+
+def test_passes_of_chains_never_raise_the_smoothed_bound_and_their_beliefs_agree_in_the_end():
+    for seed in range(20):
+        problem, raw = random_problem(seed, hard=seed % 2 == 1)
+        if not prepare(problem).feasible:
+            continue
+        values, joined, beliefs = chain_passes(problem, 1.0, 400, problem.zero_messages().edge)
+        assert all(b <= a + 1e-11 * (1 + abs(a)) for a, b in pairwise(values)) and values[-1] >= raw.best - 1e-9
+        net, scores = prepare(problem).net, problem.edge_scores(0, problem.n_edges)
+        for e, (u, v) in enumerate(problem.graph.edges):
+            with np.errstate(invalid="ignore"):
+                table = np.exp(scores[e] + joined[0, e, :, None] + joined[1, e, None, :])
+            table *= (net.unary[u] > -np.inf)[:, None] * (net.unary[v] > -np.inf)
+            table /= table.sum()
+            np.testing.assert_allclose(table.sum(axis=1), beliefs[u], atol=1e-5)
+            np.testing.assert_allclose(table.sum(axis=0), beliefs[v], atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_on_a_grid_of_random_tables_it_is_ahead_of_message_passing_in_both_ends(seed):
+    rng = np.random.default_rng(seed)
+    graph = ms.Graph.grid(30, 30)
+    problem = ms.Problem(graph, rng.normal(size=(900, 6)), tables=rng.normal(size=(graph.n_edges, 6, 6)))
+    plain, smooth = TRWS().solve(problem), ConvexBP(epsilon=0.05, max_iter=60).solve(problem)
+    assert smooth.bound < plain.bound - 3 and smooth.score > plain.score + 10
+
+
 def test_after_one_star_all_beliefs_of_the_node_agree():
     rng = np.random.default_rng(0)
     problem = ms.Problem(ms.Graph.from_edges([(0, 1), (2, 0), (0, 3)], 4), rng.normal(size=(4, 3)), rng.normal(size=(3, 3, 3)))
@@ -118,11 +172,12 @@ def test_after_one_star_all_beliefs_of_the_node_agree():
     assert np.abs(gradient[[0, 1, 0], [0, 1, 2]]).max() < 1e-12
 
 
-def test_bounds_bracket_the_relaxation():
+@pytest.mark.parametrize("counting", ["chains", "trw"])
+def test_bounds_bracket_the_relaxation(counting):
     near, open_gap = 0, 0
     for seed in range(200):
         problem, raw = random_problem(seed, hard=seed % 4 == 0)
-        result = ConvexBP(epsilon=0.01).solve(problem)
+        result = ConvexBP(epsilon=0.01, counting=counting).solve(problem)
         if not raw.feasible:
             assert result.guarantee in ("infeasible", "upper_bound")
             continue
@@ -140,11 +195,12 @@ def test_bounds_bracket_the_relaxation():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_reaches_the_relaxation_where_max_sum_message_passing_stalls(seed):
+@pytest.mark.parametrize("counting", ["chains", "trw"])
+def test_it_reaches_the_relaxation_where_max_sum_message_passing_stalls(seed, counting):
     problem = dense(10, 4, seed)
     lp = LinearProgram().solve(problem).bound
     stalled = TRWS().solve(problem)
-    result = ConvexBP().solve(problem)
+    result = ConvexBP(counting=counting).solve(problem)
     assert stalled.termination == "stalled" and stalled.bound > lp + 0.5
     assert lp - 1e-7 <= result.bound <= lp + 1e-3 * abs(lp)
     assert result.guarantee == "within_gap"
@@ -175,6 +231,7 @@ def test_claims_hold_on_odd_problems(family):
         case = make(family, seed)
         check_result(case, ConvexBP().solve(case.problem))
         check_result(case, ConvexBP(epsilon=1e-300, max_iter=30).solve(case.problem))
+        check_result(case, ConvexBP(counting="trw", max_iter=30).solve(case.problem))
 
 
 def test_marginals_are_the_beliefs_of_the_smoothed_problem():
@@ -186,14 +243,46 @@ def test_marginals_are_the_beliefs_of_the_smoothed_problem():
     assert cold > warm + 0.2
 
 
+def test_many_weights_of_one_table_need_no_bank(monkeypatch):
+    """The kernel then goes back to the table, with the same answer."""
+    rng = np.random.default_rng(0)
+    graph = ms.Graph.grid(5, 5)
+    problem = ms.Problem(graph, rng.normal(size=(25, 3)), tables=rng.normal(size=(3, 3)), edge_weight=rng.exponential(size=40))
+    wide = ConvexBP(max_iter=50).solve(problem)
+    monkeypatch.setattr(convex_bp, "_LARGE", 10)
+    assert convex_bp._weighted_tables(prepare(problem).net)[1].shape == (1, 3, 3)
+    narrow = ConvexBP(max_iter=50).solve(problem)
+    assert narrow.bound == pytest.approx(wide.bound, abs=1e-6) and narrow.score == pytest.approx(wide.score)
+
+
+@pytest.mark.parametrize("counting", ["chains", "trw"])
+def test_an_interrupt_leaves_a_true_message(counting, monkeypatch):
+    """After one pass, and with a negative LP value, where a lower end of 0 would be a lie."""
+    rng = np.random.default_rng(0)
+    problem = ms.Problem(ms.Graph.grid(4, 4), rng.normal(size=(16, 3)) - 50, tables=rng.normal(size=(24, 3, 3)) - 50)
+    lp = LinearProgram().solve(problem).bound
+
+    def interrupt(point):
+        if point.iteration >= 1:
+            raise KeyboardInterrupt
+
+    result = ConvexBP(counting=counting).solve(problem, callback=interrupt)
+    assert result.termination == "interrupted" and result.bound >= lp - 1e-9
+    lower = re.search(r"lies between (\S+) and", result.message)
+    assert lower is None or float(lower[1]) <= lp + 1e-6
+    np.testing.assert_allclose(result.marginals.sum(axis=1), 1.0)
+
+
 def test_options_have_an_effect():
     problem = dense(8, 4, 2)
+    for n_iter in (20, 25, 26):  # no multiple of the halves makes a run that was cut short look converged
+        cut = ConvexBP(max_iter=n_iter, tol=1e-9).solve(problem)
+        assert cut.termination == "iteration_limit" and cut.n_iter == n_iter
     short = ConvexBP(max_iter=7).solve(problem)
     assert short.termination == "iteration_limit" and short.n_iter == 7
     loose, tight = (ConvexBP(epsilon=0.02, tol=t, max_iter=5000) for t in (1e-2, 1e-5))
     assert loose.solve(problem).n_iter < tight.solve(problem).n_iter
-    trw, uniform = (ConvexBP(epsilon=0.05, counting=c).solve(problem) for c in ("trw", "uniform"))
-    assert trw.bound != uniform.bound
+    assert len({ConvexBP(epsilon=0.05, counting=c).solve(problem).bound for c in ("trw", "uniform", "chains")}) == 3
     star = tight.solve(problem)
     assert star.termination == "converged"
     timed = ConvexBP(time_limit=0.0).solve(problem)

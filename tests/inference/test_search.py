@@ -7,7 +7,12 @@ import pytest
 
 import maxsum as ms
 from maxsum.core.certificate import MessageCertificate, SearchCertificate
-from maxsum.inference import BranchAndBound, JunctionTree
+from maxsum.inference import BranchAndBound, Exhaustive, JunctionTree
+from maxsum.inference.prepare import prepare
+from maxsum.inference.search import _room
+from maxsum.kernels.box import _pack, _packed_sweep, _unpack, tighten
+from maxsum.kernels.search import restrict
+from maxsum.kernels.trws import sweep
 
 
 def sudoku(text):
@@ -100,7 +105,7 @@ def test_an_unfinished_search_proves_what_it_says(max_nodes):
 
 @pytest.mark.parametrize("stop", [1, 45, 50, 60])
 def test_an_interrupt_at_any_step_leaves_a_valid_bracket(stop):
-    problem = dense(16, 5)
+    problem = dense(20, 5)
     steps = []
 
     def interrupt(point):
@@ -127,3 +132,87 @@ def test_the_bound_falls_during_the_search():
     trace = BranchAndBound().solve(dense(15, 4)).trace
     bounds = [point.bound for point in trace]
     assert all(later <= earlier for earlier, later in pairwise(bounds))
+
+
+def box_of(seed, hard):
+    """A problem with unequal label counts, edges in both directions, and a random box of it that is arc consistent."""
+    rng = np.random.default_rng(seed)
+    n_nodes, n_labels = 7, 4
+    edges = [(u, v) if rng.random() < 0.5 else (v, u) for u in range(n_nodes) for v in range(u) if rng.random() < 0.7]
+    states = rng.integers(2, n_labels + 1, size=n_nodes)
+    states[0] = n_labels
+    tables = rng.normal(size=(len(edges), n_labels, n_labels))
+    if hard:
+        tables[:, 1:, 1:][rng.random((len(edges), n_labels - 1, n_labels - 1)) < 0.3] = -np.inf
+    weight = rng.random(len(edges)) + 0.5
+    problem = ms.Problem(
+        ms.Graph.from_edges(edges, n_nodes), rng.normal(size=(n_nodes, n_labels)), tables, None, weight, states
+    )
+    domain = (np.arange(n_labels) < states[:, None]) & (rng.random((n_nodes, n_labels)) < 0.6)
+    domain[:, 0] = True
+    return problem, domain.astype(np.uint8)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_packed_passes_are_those_of_trws_inside_the_box(hard):
+    for seed in range(20):
+        problem, domain = box_of(seed, hard)
+        base = prepare(problem).net
+        net, box = base._replace(unary=base.unary.copy()), _room(problem)
+        restrict(net, base.unary, domain)
+        rng = np.random.default_rng(seed)
+        inside = domain.astype(bool)[problem.graph.edges].transpose(1, 0, 2)
+        ours = np.where(inside, rng.normal(size=(2, problem.n_edges, problem.n_labels)), 0.0)
+        theirs, cliques = ours.copy(), np.zeros((0, problem.n_labels))
+        _pack(net, domain, ours, box)
+        for forward in (False, True, False):
+            bound = _packed_sweep(net.unary, net.edges, net.ptr, net.adj_edge, net.adj_side, box, forward)
+            assert bound == pytest.approx(sweep(net, forward, theirs, cliques), abs=1e-9)
+        _unpack(net, ours, box)
+        np.testing.assert_allclose(ours, np.where(inside, theirs, 0.0), atol=1e-9)
+
+
+def test_a_tightened_box_has_a_lower_bound_and_a_labelling_inside_it():
+    for seed in range(20):
+        problem, domain = box_of(seed, False)
+        base = prepare(problem).net
+        net, box = base._replace(unary=base.unary.copy()), _room(problem)
+        restrict(net, base.unary, domain)
+        messages, labels = np.zeros((2, problem.n_edges, problem.n_labels)), np.zeros(problem.n_nodes, dtype=np.int32)
+        score = tighten(net, domain, messages, np.inf, -np.inf, 10, 0.0, box, labels)
+        assert domain[np.arange(problem.n_nodes), labels].all()
+        assert score + prepare(problem).constant == pytest.approx(problem.score(labels), abs=1e-9)
+        best = max(
+            problem.score(y) for y in np.ndindex(*problem.n_states.tolist()) if all(domain[v, k] for v, k in enumerate(y))
+        )
+        assert best >= problem.score(labels) - 1e-9
+        restricted = ms.Problem(
+            problem.graph,
+            np.where(domain.astype(bool), problem.unary, -np.inf),
+            problem.tables,
+            problem.edge_table,
+            problem.edge_weight,
+            problem.n_states,
+        )
+        assert best <= restricted.bound(ms.Messages(messages, np.zeros((0, problem.n_labels)))) + 1e-9
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_unequal_label_counts_agree_with_enumeration(hard):
+    for seed in range(25):
+        problem, _ = box_of(seed, hard)
+        result, exact = BranchAndBound(root_iter=2).solve(problem), Exhaustive().solve(problem)
+        assert result.guarantee == "optimal" and result.score == pytest.approx(exact.score, abs=1e-9)
+        assert result.certificate.verify(problem, result.labels, result.score, result.bound).optimal
+
+
+def test_the_search_profits_from_local_search():
+    """Searches that take longer than the delay of the local search reach at least what that finds in a few moves."""
+    from maxsum.inference.local_search import LocalSearch
+
+    problem = dense(30, 6, 3)
+    local = LocalSearch(max_iter=60).solve(problem)
+    BranchAndBound(max_nodes=3).solve(problem)
+    result = BranchAndBound(time_limit=1.0).solve(problem)
+    assert result.score >= local.score
+    result.certificate.verify(problem, result.labels, result.score, result.bound)

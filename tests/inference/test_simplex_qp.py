@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csc_matrix
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import maxsum as ms
 from maxsum.inference.block_form import BlockForm
@@ -342,3 +342,26 @@ def test_bad_calls_are_refused(change, message):
     minimise_simplex_qp(**good)
     with pytest.raises(ms.InvalidProblemError, match=message):
         minimise_simplex_qp(**{**good, **change})
+
+
+def test_steps_in_the_null_space_are_not_taken_for_negative_curvature():
+    """A form of rank one: the minimum is reached along steps whose product is nothing but rounding."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        n_nodes, n_labels = int(rng.integers(1, 4)), int(rng.integers(2, 5))
+        root = rng.normal(size=(n_nodes * n_labels, int(rng.integers(1, 3))))
+        matrix, theta = root @ root.T, 0.1 * rng.normal(size=(n_nodes, n_labels))
+        result = minimise_simplex_qp(theta, aslinearoperator(matrix), tol=1e-9)
+        assert result.gap <= 1e-7 * max(1.0, abs(result.value)), seed
+        assert result.value == pytest.approx(energy(result.mu.ravel(), theta.ravel(), matrix), abs=1e-9)
+
+
+def test_conjugate_directions_need_few_products():
+    """On a well-conditioned grid of positive definite blocks, as few as the target of the benchmark."""
+    rng = np.random.default_rng(0)
+    graph = ms.Graph.grid(12, 12)
+    root = rng.normal(size=(40, 40))
+    form = BlockForm(graph, 20, (root @ root.T / 40 + 0.1 * np.eye(40))[None])
+    for scale in (0.3, 1.0, 3.0):
+        result = minimise_simplex_qp(scale * rng.normal(size=(144, 20)), form, tol=1e-6)
+        assert result.termination == "converged" and result.n_products <= 30

@@ -12,6 +12,7 @@ from .finisher import LPFinisher
 from .icm import ICM
 from .junction import JunctionTree
 from .linear_program import LinearProgram
+from .local_search import LocalSearch
 from .maxflow import MaxFlow
 from .qp import QPRelaxation
 from .registry import SOLVERS, list_solvers
@@ -37,6 +38,7 @@ __all__ = [
     "JunctionTree",
     "LPFinisher",
     "LinearProgram",
+    "LocalSearch",
     "MaxFlow",
     "QPRelaxation",
     "SimplexQPResult",

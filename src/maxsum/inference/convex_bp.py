@@ -13,15 +13,19 @@ from ..core.errors import InvalidProblemError, UnsupportedProblemError
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..kernels import convex_bp as kernels
+from ..kernels.net import Net
 from ..kernels.trws import decode
 from .base import Run, Solver, Support
 from .icm import polish, start_labels
 from .prepare import Prepared, measure, prepare, start
+from .trws import passes
 
 _CHECK_EVERY = 5
 _MAX_HALVES = 60
 _LARGE = 1_000_000
 _COUNTINGS = ("trw", "uniform")
+_COLDEST = 1e-290
+_FIRST, _SLOW, _BRIEF, _SETTLE, _LOOK = 0.125, 1e-3, 6, 20, (1, 2, 5, 11, 19)
 
 
 class Smoothed(NamedTuple):
@@ -93,33 +97,40 @@ def _check_epsilon(epsilon: float, name: str) -> None:
 
 @dataclass(frozen=True)
 class ConvexBP(Solver):
-    r"""Minimises the smoothed height `smoothed_height` at a temperature that is halved down to :math:`\epsilon`.
+    r"""Minimises a smoothed dual, at a temperature that is halved down to :math:`\epsilon`, on any graph.
 
-    Each sweep minimises it over all messages of one node after the other, in closed form; sweeps are accelerated by momentum,
-    which is dropped whenever it raises the smoothed height. The certified bound is the plain
-    height of the best messages met. It does not stall as max-sum message passing does: as :math:`\epsilon \to 0` it reaches
-    the value of the local-polytope LP, on any graph, to within `smoothing_error`. The message of the result brackets
-    that value, from below by a point of the local polytope made from the beliefs.
+    By default whole chains are smoothed: an iteration is two passes of TRW-S, forward and backward, with soft maxima. After each
+    temperature a few passes with hard maxima, on a copy of the messages, lower their plain height, which is the certified bound.
+    With other counting numbers the function is `smoothed_height`: an iteration minimises it over all messages of one node after
+    the other, in closed form, and is accelerated by momentum, dropped whenever it raises the smoothed height.
 
-    ``marginals`` are the beliefs at :math:`\epsilon`. The labelling comes from them or from conditioning, improved by `ICM`.
+    It does not stall as max-sum message passing does: as :math:`\epsilon \to 0` the bound falls to the value of the
+    local-polytope LP. The message of the result brackets that value, from below by a point of the local polytope made from the
+    beliefs. On a large problem the first temperatures take seconds and the last ones minutes, so give an ``epsilon`` (a hundredth
+    of the spread of a term, say) or a time limit.
+
+    ``marginals`` are the beliefs at :math:`\epsilon`. The labelling comes from them or from conditioning, improved by `ICM`; on
+    problems with many nodes, beliefs at middle temperatures give far better ones than the messages of TRW-S.
 
     Parameters
     ----------
     epsilon : float, optional
         Last temperature, in units of the scores; a thousandth of the median spread of a term by default.
-    counting : {"trw", "uniform"}
-        Weights of the terms' entropies, see `counting_numbers`.
+    counting : {"chains", "trw", "uniform"}
+        Entropies of the monotone chains of TRW-S, whose counting numbers are 1 for an edge and
+        :math:`\max(n_{earlier}, n_{later}) - \deg v` for a node; or positive weights of the terms' entropies, see `counting_numbers`.
     max_iter : int
         Largest number of iterations, each a forward and a backward sweep.
     tol : float
-        A temperature is solved when no belief of an edge and of its node differ by more than ``tol``. With that
+        A temperature is solved when no belief of an edge and of its node differ by more than ``tol`` (with chains: no belief
+        of a node after a pass forward and after one back). With that
         at the last one, the run has `converged`: the smoothed problem, not the max-sum problem, is solved.
     time_limit : float, optional
         Seconds.
     """
 
     epsilon: float | None = None
-    counting: str = "trw"
+    counting: str = "chains"
     max_iter: int = 1500
     tol: float = 1e-3
     time_limit: float | None = None
@@ -129,8 +140,10 @@ class ConvexBP(Solver):
     def __post_init__(self) -> None:
         if self.epsilon is not None:
             _check_epsilon(self.epsilon, "ConvexBP")
-        if self.counting not in _COUNTINGS:
-            raise InvalidProblemError(f"ConvexBP: counting is {self.counting!r}, wanted one of {', '.join(_COUNTINGS)}.")
+        if self.counting not in (*_COUNTINGS, "chains"):
+            raise InvalidProblemError(
+                f"ConvexBP: counting is {self.counting!r}, wanted one of {', '.join(_COUNTINGS)}, chains."
+            )
         if not self.max_iter >= 0:
             raise InvalidProblemError(f"ConvexBP: max_iter is {self.max_iter}, wanted 0 or more iterations.")
         if not self.tol >= 0:
@@ -152,10 +165,12 @@ class ConvexBP(Solver):
             return
         median = float(np.median(spreads(problem))) if len(spreads(problem)) else 1.0
         last = max(1e-3 * median, float(np.finfo(float).tiny)) if self.epsilon is None else float(self.epsilon)
-        steps = 0 if init is not None or last >= median else min(_MAX_HALVES, np.ceil(np.log2(median) - np.log2(last)))
-        state = _Descent(self, problem, prepared, messages, run)
+        chains = self.counting == "chains"
+        first = _FIRST * median if chains else median
+        steps = 0 if init is not None or last >= first else min(_MAX_HALVES, np.ceil(np.log2(first) - np.log2(last)))
+        state = (_Chains if chains else _Descent)(self, problem, prepared, messages, run)
         try:
-            state.anneal([median * 0.5**i for i in range(int(steps))] + [last])
+            state.anneal([first * 0.5**i for i in range(int(steps))] + [last])
         finally:
             state.report()
 
@@ -166,11 +181,11 @@ class _Descent:
     def __init__(self, solver: ConvexBP, problem: Problem, prepared: Prepared, messages: Messages, run: Run):
         self.solver, self.problem, self.prepared, self.run = solver, problem, prepared, run
         self.net, self.messages = prepared.net, messages
-        self.count = counting_numbers(problem, solver.counting)
+        self.count = counting_numbers(problem, solver.counting if solver.counting in _COUNTINGS else "uniform")
         self.gradient, self.beliefs = np.zeros(messages.edge.shape), np.zeros(problem.unary.shape)
         self.labels = np.zeros(problem.n_nodes, dtype=np.int32)
         self.every = 1 if problem.n_edges * problem.n_labels**2 > _LARGE else _CHECK_EVERY
-        self.epsilon, self.value = 0.0, np.inf
+        self.epsilon, self.value, self.final = 0.0, np.inf, False
 
     @property
     def closed(self) -> bool:
@@ -185,15 +200,23 @@ class _Descent:
         """Each temperature in turn, with an equal share of the iterations that are left."""
         run = self.run
         for i, epsilon in enumerate(temperatures):
+            if i and run.n_iter >= self.solver.max_iter:
+                break
             self.epsilon, levels_left = epsilon, len(temperatures) - i
             share = -(-(self.solver.max_iter - run.n_iter) // levels_left)
+            self.final = levels_left == 1
             going = self.descend(share)
             self.decode()
             if not going or self.closed:
                 return
-        if not self.agreed:
+        if not (self.final and self.agreed):
             limit = run.n_iter >= self.solver.max_iter
             run.termination = Termination.iteration_limit if limit else Termination.stalled
+
+    @property
+    def joined(self) -> np.ndarray:
+        """Messages for which the softmax of an edge's table is its belief."""
+        return self.messages.edge
 
     def evaluate(self) -> None:
         """Value, gradient and beliefs at the messages."""
@@ -256,10 +279,116 @@ class _Descent:
         self.evaluate()
         self.certify()
         run.marginals = self.beliefs
-        lower = kernels.relaxed_value(self.net, self.messages.edge, self.epsilon, self.count.edge, self.beliefs)
+        lower = kernels.relaxed_value(self.net, self.joined, self.epsilon, self.count.edge, self.beliefs)
         lower += self.prepared.constant
         within = f"between {lower:.10g} and" if np.isfinite(lower) else "at or below"
         run.message = (
             f"ConvexBP: smoothed height {self.value + self.prepared.constant:.10g} at epsilon {self.epsilon:.4g}; "
             f"the LP value lies {within} the bound {run.bound:.10g}."
         )
+
+
+def _weighted_tables(net: Net) -> tuple[np.ndarray, np.ndarray]:
+    """A bank of tables times weights, and which of it each edge has.
+
+    Where that would be large and larger than the tables (many different weights), it is a bank without any score, which makes
+    the kernel go back to the tables.
+    """
+    if bool((net.edge_weight == 1.0).all()):
+        return net.edge_table, net.tables
+    pairs, index = np.unique(np.stack([net.edge_table, net.edge_weight], axis=1), axis=0, return_inverse=True)
+    n_labels = net.unary.shape[1]
+    if len(pairs) * n_labels**2 > max(_LARGE, 2 * net.tables.size):
+        return np.zeros(len(net.edges), dtype=np.int32), np.full((1, n_labels, n_labels), -np.inf)
+    scores = net.tables[pairs[:, 0].astype(np.int64)] * pairs[:, 1][:, None, None]
+    return index.reshape(-1).astype(np.int32), scores
+
+
+class _Chains(_Descent):
+    """The same with smoothed chains; ``gradient`` holds the joined messages."""
+
+    def __init__(self, solver: ConvexBP, problem: Problem, prepared: Prepared, messages: Messages, run: Run):
+        super().__init__(solver, problem, prepared, messages, run)
+        net = self.net
+        self._bank_of, self._scores = _weighted_tables(net)
+        self._visited = np.zeros_like(net.unary)
+        self._sweep, self._hard_pass = kernels.chain_sweep(problem.n_labels), passes(problem, net)
+        self._change, self._reserve = np.inf, 0.0
+
+    @property
+    def agreed(self) -> bool:
+        return self._change <= self.solver.tol
+
+    @property
+    def joined(self) -> np.ndarray:
+        return self.gradient
+
+    def evaluate(self) -> None:
+        """Beliefs of the last pass."""
+        self.believe(False)
+
+    def heat(self) -> None:
+        """Exponentials of the tables at the temperature."""
+        self.epsilon = max(self.epsilon, _COLDEST)
+        peaks = self._scores.max(axis=(1, 2), initial=-np.inf)
+        self._peaks = np.where(np.isfinite(peaks), peaks, 0.0)
+        with np.errstate(over="ignore"):
+            self._bank = np.exp((self._scores - self._peaks[:, None, None]) / self.epsilon)
+        small = self._bank.size <= max(_LARGE, self.messages.edge.size)
+        self._turned = np.ascontiguousarray(self._bank.transpose(0, 2, 1)) if small else np.zeros((0, 0, 0))
+
+    def sweep(self, forward: bool) -> float:
+        net, bank = self.net, (self._bank_of, self._bank, self._turned, self._peaks)
+        arrays = (net.unary, net.edges, net.edge_table, net.edge_weight, net.tables, net.ptr, net.adj_edge, net.adj_side)
+        return float(self._sweep(*arrays, *bank, self.messages.edge, self._visited, self.epsilon, forward))
+
+    def believe(self, forward: bool) -> float:
+        """Beliefs after a pass; returns their largest change since the last call."""
+        net, out = self.net, (self.gradient, self.beliefs)
+        arrays = (net.unary, net.edges, self.messages.edge, self._visited)
+        return float(kernels.chain_beliefs(*arrays, self.epsilon, forward, *out))
+
+    def descend(self, max_iter: int) -> bool:
+        """Passes at one temperature until they gain little: next to nothing at the last one."""
+        run, last = self.run, self.run.n_iter + max_iter
+        self.heat()
+        self.value, self._change = np.inf, np.inf
+        while run.n_iter < last:
+            looks = self.final and run.n_iter % _CHECK_EVERY == 0
+            self.sweep(True)
+            if looks:
+                self.believe(True)
+            before, self.value = self.value, self.sweep(False)
+            run.n_iter += 1
+            if looks:
+                self._change = self.believe(False)
+            if run.step(run.n_iter):
+                return False
+            if run.seconds_left < self._reserve:
+                run.termination = Termination.time_limit
+                return False
+            gain = before - self.value
+            if gain <= 0 or (looks and self.agreed if self.final else gain <= _SLOW * self.epsilon * len(self.labels)):
+                break
+        return True
+
+    def decode(self) -> None:
+        """Passes with hard maxima on a copy of the messages, and the labellings that they give."""
+        run, started = self.run, self.run.seconds
+        self.believe(False)
+        run.offer(polish(self.net, self.beliefs.argmax(axis=1)))
+        found = Messages(self.messages.edge.copy(), self.messages.clique)
+        ends = self.final or run.termination != Termination.converged
+        n_passes = _SETTLE if ends else _BRIEF
+        for i in range(n_passes):
+            forward = i % 2 == 0
+            if i in _LOOK:
+                decode(self.net, forward, *found, self.labels)
+                run.offer(polish(self.net, self.labels, 10))
+            self._hard_pass(found, forward)
+            if run.seconds_left <= 0:
+                break
+        bound = measure(self.problem, found)[0]
+        if bound < run.bound:
+            run.certify(bound, MessageCertificate(found))
+        self._reserve = 1.2 * _SETTLE / n_passes * (run.seconds - started)

@@ -63,7 +63,7 @@ def solve(
     3. supermodular tables (two labels, or ordered ones): `MaxFlow`;
     4. small width: `JunctionTree`;
     5. otherwise `TRWS`, then, if the gap is still open, `LPFinisher` (small problems without hard constraints) and
-       `BranchAndBound`.
+       `BranchAndBound`, which shares its time with `LocalSearch`.
 
     Parameters
     ----------

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import MessageCertificate
+from ..core.dual import spreads
 from ..core.errors import InvalidProblemError
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from .base import Run, Solver, Support
+from .convex_bp import ConvexBP
 from .decomposition import descend
 from .icm import polish
 from .interior import iterate
@@ -24,6 +26,7 @@ _PATIENCE = 6
 _MAX_PAIRS = 1 << 22
 _ROWS, _SPARSE_ROWS, _BAND = 2000, 20_000, 500
 _TRY = 40
+_COLD, _SMOOTH, _SHARE = 2.5e-3, 300, 0.3
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class LPFinisher(Solver):
       marginals only (`maxsum.inference.interior`), and HiGHS (small problems) or the bundle where rounding stops it;
     - on larger graphs that are narrow, like grids: 40 steps of the proximal bundle of `DualDecomposition`, the interior point
       with sparse factors, the bundle again;
-    - with cliques, or hard constraints in small problems: HiGHS; in all other cases the bundle.
+    - with cliques, or hard constraints in small problems: HiGHS;
+    - in all other cases `ConvexBP`, whose messages are a far better start than those of TRW-S, and the bundle.
 
     Messages prove the upper end, whatever numbers they hold; feasible pseudo-marginals prove the lower one. The LP value itself
     bounds the optimum from above, and no messages give a better bound.
@@ -92,8 +96,13 @@ class LPFinisher(Solver):
             run.marginals = np.eye(problem.n_labels)[run.labels]
         if bracket.halted or bracket.closed:
             return
+        methods = self._methods(problem)
+        if self.method == "auto" and methods == ["bundle"]:
+            _smooth(bracket)
         known = getattr(run.certificate, "messages", start)
-        for method in self._methods(problem):
+        for method in methods:
+            if bracket.halted or bracket.closed:
+                break
             run.termination = Termination.converged
             if method == "interior":
                 _interior(bracket, known)
@@ -144,6 +153,22 @@ def _narrow(problem: Problem) -> bool:
     rank = np.empty(n_nodes, dtype=np.int64)
     rank[reverse_cuthill_mckee(pattern, symmetric_mode=True)] = np.arange(n_nodes)
     return bool(np.abs(rank[ends[:, 0]] - rank[ends[:, 1]]).max(initial=0) * n_labels <= _BAND)
+
+
+def _smooth(bracket: Bracket) -> None:
+    """Messages and a labelling from the smoothed dual, for a part of the time that is left."""
+    problem, run = bracket.problem, bracket.run
+    seconds = None if np.isinf(run.seconds_left) else _SHARE * run.seconds_left
+    spread = float(np.median(spreads(problem)))
+    epsilon = _COLD * spread if spread > 0 else None
+    found = ConvexBP(epsilon=epsilon, max_iter=_SMOOTH, time_limit=seconds).solve(problem)
+    if found.labels is not None:
+        run.offer(found.labels)
+    if found.messages is not None:
+        bracket.bound(measure(problem, found.messages)[0] - bracket.constant, found.messages)
+    if found.termination == Termination.interrupted:
+        raise KeyboardInterrupt
+    run.step(run.n_iter + found.n_iter)
 
 
 def _interior(bracket: Bracket, messages: Messages) -> None:

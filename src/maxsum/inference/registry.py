@@ -13,6 +13,7 @@ from .finisher import LPFinisher
 from .icm import ICM
 from .junction import JunctionTree
 from .linear_program import LinearProgram
+from .local_search import LocalSearch
 from .maxflow import MaxFlow
 from .qp import QPRelaxation
 from .search import BranchAndBound
@@ -37,6 +38,7 @@ SOLVERS: dict[str, type[Solver]] = {
         QPRelaxation,
         Exhaustive,
         ICM,
+        LocalSearch,
         Toulbar2,
     )
 }

@@ -92,8 +92,8 @@ def minimise_simplex_qp(
     .. math:: E(\mu) = \langle \theta, \mu \rangle + \tfrac12 \langle \mu, \Theta \mu \rangle, \qquad
               \mu_v \ge 0, \ \sum_k \mu_v(k) = 1,
 
-    by non-monotone spectral projected gradient (Birgin, Martinez and Raydan 2000): one product with :math:`\Theta` an
-    iteration. The Frank-Wolfe gap :math:`\langle \nabla, \mu \rangle - \sum_v \min_k \nabla_v(k) \ge E(\mu) - \min E` comes for
+    by spectral projected gradient (Birgin, Martinez and Raydan 2000) along conjugate directions (`kernels.qp.conjugate`), with
+    exact line search: one product with :math:`\Theta` an iteration, and fewer of them than by the non-monotone rule. The Frank-Wolfe gap :math:`\langle \nabla, \mu \rangle - \sum_v \min_k \nabla_v(k) \ge E(\mu) - \min E` comes for
     free; before the end is declared it is computed anew from ``mu``.
 
     Parameters
@@ -132,17 +132,16 @@ def minimise_simplex_qp(
     states, linear = _linear(theta, form, n_states)
     starts = _starts(parts, form, len(states))
     mu = _start(init, linear, states)
-    grad, step, turn = np.zeros_like(linear), np.zeros_like(linear), np.zeros_like(linear)
-    state, history = np.zeros((len(starts) - 1, qp.N_STATE)), np.zeros((len(starts) - 1, qp.MEMORY))
+    grad, pull, back, step, turn = (np.zeros_like(linear) for _ in range(5))
+    state = np.zeros((len(starts) - 1, qp.N_STATE))
     operator = None if isinstance(form, BlockForm) else _Operator(form, states, linear.shape)
 
     def advance(part: tuple[int, int]) -> int:
         if operator is None:
             first, last = part
-            return qp.descend(
-                form.rows, linear, mu, grad, step, turn, starts, first, last, tol, _ROUND, max_iter, history, state
-            )
-        return _descend(operator, linear, mu, grad, step, turn, states, tol, max_iter, history[0], state[0])
+            vectors = (mu, grad, pull, back, step, turn)
+            return qp.descend(form.rows, linear, *vectors, starts, first, last, tol, _ROUND, max_iter, state)
+        return _descend(operator, linear, mu, grad, pull, back, step, turn, states, tol, max_iter, state[0])
 
     termination, pieces = Termination.iteration_limit, split(starts, n_jobs)
     try:
@@ -313,12 +312,13 @@ def _descend(
     theta: np.ndarray,
     mu: np.ndarray,
     grad: np.ndarray,
+    pull: np.ndarray,
+    back: np.ndarray,
     step: np.ndarray,
     turn: np.ndarray,
     n_states: np.ndarray,
     tol: float,
     max_iter: int,
-    past: np.ndarray,
     state: np.ndarray,
 ) -> int:
     """`kernels.qp.descend` with an operator in place of the blocks: the same steps."""
@@ -329,7 +329,7 @@ def _descend(
         operator.multiply(mu, grad)
         np.add(grad, theta, out=grad)
         state[qp.N_PRODUCTS] += 1
-        qp.begin(mu, grad, theta, n_states, 0, n, past, state)
+        qp.begin(mu, grad, theta, n_states, 0, n, state)
 
     fresh = state[qp.N_PRODUCTS] == 0
     if fresh:
@@ -340,7 +340,7 @@ def _descend(
         if not done:
             if taken == _ROUND or state[qp.N_ITER] >= max_iter:
                 return 1
-            slope, square = qp.direction(mu, grad, n_states, 0, n, state[qp.ALPHA], step, z, work)
+            slope, square = qp.direction(mu, grad, n_states, 0, n, state[qp.ALPHA], pull, z, work)
             stuck = not slope < 0
         if (done or stuck or state[qp.N_ITER] % qp.REFRESH == qp.REFRESH - 1) and not fresh:
             refresh()
@@ -349,16 +349,15 @@ def _descend(
         if done or stuck:
             state[qp.STATUS] = qp.CONVERGED if done else qp.STALLED
             return 0
+        slope, square = qp.conjugate(mu, grad, pull, back, step, n_states, 0, n, slope, square, state, z, work)
         operator.multiply(step, turn)
         curvature, turn_square = qp.products(step, turn, n_states, 0, n)
         state[qp.N_PRODUCTS] += 1
-        if curvature < -1e-7 * np.sqrt(square * turn_square):
-            state[qp.STATUS], state[qp.CURVATURE] = qp.INDEFINITE, curvature / square
+        if qp.is_indefinite(square, curvature, turn_square, state):
             return 0
-        length = qp.search(slope, square, curvature, past, state)
+        length = qp.search(slope, square, curvature, state)
         qp.advance(mu, grad, step, turn, theta, n_states, 0, n, length, state)
         state[qp.N_ITER] += 1
-        past[int(state[qp.N_ITER]) % qp.MEMORY] = state[qp.VALUE]
         fresh = False
         taken += 1
     return 0

@@ -10,9 +10,16 @@ It is convex and smooth in the messages. Its derivative by :math:`\varphi_{uv}(k
 :math:`S = q_u + \sum_v m_{uv}` and :math:`C = c_u + \sum_v c_{uv}`.
 
 Forbidden pairs and excluded labels have probability 0; messages at excluded labels are left alone.
+
+`chain_sweep` smooths the chains of TRW-S instead of the single terms: its passes are those of `kernels.trws` with soft maxima.
+The exponentials of the tables are computed once a temperature, so a message takes K of them and not K^2.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +28,8 @@ from .jit import kernel
 _COLDEST = 1e-290
 _NOTHING = -40.0
 _ZERO = -700.0
+_FAINT = 1e-280
+_UNROLLED = (2, 3, 4, 5, 6, 8)
 
 
 @kernel
@@ -199,3 +208,144 @@ def relaxed_value(net, messages, epsilon, edge_count, beliefs):  # type: ignore[
                 if mass > 0.0:
                     value += mass * (weight * net.tables[t, k, m])
     return value
+
+
+@cache
+def chain_sweep(n_labels: int) -> Callable[..., float]:
+    """One pass of TRW-S with soft maxima; the number of labels is a constant of the compiled code where it is small.
+
+    ``bank[bank_of[e]]`` are the exponentials of the scores of edge ``e`` less their largest ``peaks[bank_of[e]]``; ``turned`` is
+    the bank transposed, or empty. ``visited`` gets, for each node, its share of the reparametrised scores when it is visited:
+    its beliefs are their softmax. Returns the smoothed bound.
+    """
+    return _make_chain_sweep(n_labels if n_labels in _UNROLLED else 0)
+
+
+@kernel
+def _soft_score(tables, t, weight, side, own, label, heat):  # type: ignore[no-untyped-def]
+    """``heat log sum_k exp((own(k) + g(k, label)) / heat)``, also where the exponentials of the scores underflow."""
+    top = -np.inf
+    for k in range(len(own)):
+        score = tables[t, k, label] if side == 0 else tables[t, label, k]
+        top = max(top, own[k] + weight * score)
+    total = 0.0
+    for k in range(len(own)):
+        score = tables[t, k, label] if side == 0 else tables[t, label, k]
+        total += _exp((own[k] + weight * score - top) / heat)
+    return top + heat * np.log(total)
+
+
+def _make_chain_sweep(constant: int) -> Any:
+    @kernel
+    def sweep(  # type: ignore[no-untyped-def]
+        unary, edges, edge_table, edge_weight, tables, ptr, adj_edge, adj_side, bank_of, bank, turned, peaks, messages, visited,
+        epsilon, forward,
+    ):  # fmt: skip
+        n_nodes = unary.shape[0]
+        n_labels = constant if constant > 0 else unary.shape[1]
+        theta, own, weights, out = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+        cold, bound = 1.0 / epsilon, 0.0
+        for step in range(n_nodes):
+            v = step if forward else n_nodes - 1 - step
+            first, last = ptr[v], ptr[v + 1]
+            for k in range(n_labels):
+                theta[k] = unary[v, k]
+            n_later = 0
+            for i in range(first, last):
+                e, side = adj_edge[i], adj_side[i]
+                for k in range(n_labels):
+                    theta[k] -= messages[side, e, k]
+                if (edges[e, 1 - side] > v) == forward:
+                    n_later += 1
+            share = 1.0 / max(n_later, last - first - n_later, 1)
+            top = -np.inf
+            for k in range(n_labels):
+                theta[k] *= share
+                visited[v, k] = theta[k]
+                top = max(top, theta[k])
+            if n_later * share < 1.0:
+                total = 0.0
+                for k in range(n_labels):
+                    total += _exp((theta[k] - top) * cold)
+                bound += (1.0 / share - n_later) * (top + epsilon * np.log(total))
+            for i in range(first, last):
+                e, side = adj_edge[i], adj_side[i]
+                w = edges[e, 1 - side]
+                if (w > v) != forward:
+                    continue
+                high = -np.inf
+                for k in range(n_labels):
+                    own[k] = messages[side, e, k] + theta[k]
+                    high = max(high, own[k])
+                for k in range(n_labels):
+                    messages[side, e, k] = own[k] if own[k] > -np.inf else 0.0
+                    weights[k] = _exp((own[k] - high) * cold)
+                    out[k] = 0.0
+                b = bank_of[e]
+                if side == 1 and not len(turned):
+                    for k in range(n_labels):
+                        total = 0.0
+                        for m in range(n_labels):
+                            total += weights[m] * bank[b, k, m]
+                        out[k] = total
+                elif side == 0:
+                    for k in range(n_labels):
+                        for m in range(n_labels):
+                            out[m] += weights[k] * bank[b, k, m]
+                else:
+                    for k in range(n_labels):
+                        for m in range(n_labels):
+                            out[m] += weights[k] * turned[b, k, m]
+                total, least = 0.0, np.inf
+                for m in range(n_labels):
+                    if unary[w, m] > -np.inf:
+                        total += out[m]
+                        least = min(least, out[m])
+                if least > _FAINT:
+                    bound += high + peaks[b] + epsilon * np.log(total)
+                    for m in range(n_labels):
+                        messages[1 - side, e, m] = epsilon * np.log(total / out[m]) if unary[w, m] > -np.inf else 0.0
+                    continue
+                top = -np.inf
+                for m in range(n_labels):
+                    if unary[w, m] > -np.inf:
+                        out[m] = _soft_score(tables, edge_table[e], edge_weight[e], side, own, m, epsilon)
+                        top = max(top, out[m])
+                total = 0.0
+                for m in range(n_labels):
+                    if unary[w, m] > -np.inf:
+                        total += _exp((out[m] - top) * cold)
+                top += epsilon * np.log(total)
+                bound += top
+                for m in range(n_labels):
+                    messages[1 - side, e, m] = top - out[m] if unary[w, m] > -np.inf else 0.0
+        return bound
+
+    return sweep
+
+
+@kernel
+def chain_beliefs(unary, edges, messages, visited, epsilon, forward, joined, beliefs):  # type: ignore[no-untyped-def]
+    """After a pass: node beliefs, and messages ``joined`` for which the softmax of an edge's table is its belief.
+
+    Returns the largest change of a node belief since ``beliefs`` was filled last.
+    """
+    n_nodes, n_labels = unary.shape
+    change = 0.0
+    for v in range(n_nodes):
+        top, total = -np.inf, 0.0
+        for k in range(n_labels):
+            top = max(top, visited[v, k])
+        for k in range(n_labels):
+            total += _exp((visited[v, k] - top) / epsilon)
+        for k in range(n_labels):
+            new = _exp((visited[v, k] - top) / epsilon) / total
+            change = max(change, abs(new - beliefs[v, k]))
+            beliefs[v, k] = new
+    for e in range(len(edges)):
+        last = 1 if (edges[e, 1] > edges[e, 0]) == forward else 0
+        v = edges[e, last]
+        for k in range(n_labels):
+            joined[1 - last, e, k] = messages[1 - last, e, k]
+            joined[last, e, k] = messages[last, e, k] + visited[v, k] if unary[v, k] > -np.inf else 0.0
+    return change

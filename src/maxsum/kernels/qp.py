@@ -1,4 +1,4 @@
-"""Non-monotone spectral projected gradient for a convex quadratic over a product of simplices.
+"""Spectral projected gradient with conjugate directions for a convex quadratic over a product of simplices.
 
 All vectors are (N, K) arrays, one simplex a row; only the first ``n_states[v]`` entries of row ``v`` are ever touched. A label
 is forbidden by a linear cost of `FORBIDDEN`, so large that its entry stays at zero and so small that nothing overflows.
@@ -13,11 +13,11 @@ import numpy as np
 from .jit import kernel
 
 FORBIDDEN = 1e300
-MEMORY = 10
-VALUE, GAP, SIZE, ALPHA, N_ITER, N_PRODUCTS, STATUS, CURVATURE, N_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+VALUE, GAP, SIZE, ALPHA, N_ITER, N_PRODUCTS, STATUS, CURVATURE, LAST, NORM, N_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 RUNNING, CONVERGED, STALLED, INDEFINITE = 0.0, 1.0, 2.0, 3.0
 _SORTED = 32
-_ARMIJO = 1e-4
+_LONGER = 1.1
+_WORTH = 0.1
 REFRESH = 50
 
 
@@ -239,32 +239,93 @@ def is_done(state, tol):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def search(slope, square, curvature, history, state):  # type: ignore[no-untyped-def]
+def search(slope, square, curvature, state):  # type: ignore[no-untyped-def]
     r"""Length of the step and the next spectral step, both without a further product.
 
-    Along the step the energy is :math:`E + \lambda s + \lambda^2 c / 2`. The whole step is taken if it passes the non-monotone
-    test of Grippo, Lampariello and Lucidi; otherwise the minimiser :math:`\lambda = -s / c < 1`, which passes it always. The
-    next spectral step is the longer one of Barzilai and Borwein, ``<step, step> / <step, Theta step>``.
+    Along the step the energy is :math:`E + \lambda s + \lambda^2 c / 2`; the length is its minimiser, at most 1. The next
+    spectral step is a little above the longer one of Barzilai and Borwein, ``<step, step> / <step, Theta step>``, so that the
+    minimiser lies within the step most of the time.
     """
-    worst = history[0]
-    for i in range(1, MEMORY):
-        worst = max(worst, history[i])
-    length = 1.0
-    if state[VALUE] + slope + 0.5 * curvature > worst + _ARMIJO * slope and curvature > 0.0:
-        length = min(1.0, -slope / curvature)
     alpha = state[ALPHA]
-    state[ALPHA] = min(max(square / curvature, 1e-10 * alpha), 1e10 * alpha) if curvature > 1e-300 else 10.0 * alpha
-    return length
+    state[LAST] = alpha
+    longest = 1e10 * alpha
+    state[ALPHA] = min(max(_LONGER * square / curvature, 1e-10 * alpha), longest) if curvature > 1e-300 else 10.0 * alpha
+    return min(1.0, -slope / curvature) if curvature > 0.0 else 1.0
 
 
 @kernel
-def begin(mu, grad, theta, n_states, first, last, history, state):  # type: ignore[no-untyped-def]
-    """Fill ``state`` and ``history`` from a gradient that was just computed."""
+def conjugate(mu, grad, pull, back, step, n_states, first, last, slope, square, state, z, work):  # type: ignore[no-untyped-def]
+    r"""Turn the step of the projected gradient, ``pull``, by the last ``step``, which it replaces; returns slope and square.
+
+    With :math:`G = -pull / \alpha`, the projected gradient (``back`` holds the one before and gets the new one), it is
+
+    .. math:: P(\mu + \alpha d) - \mu, \qquad d = -G + \max\Bigl(0, \frac{\langle G, G - G_- \rangle}{\|G_-\|^2}\Bigr) d_-.
+
+    Where nothing is projected, these are the conjugate gradients of Polak and Ribiere. If it hardly leads down, ``pull`` itself is taken.
+    """
+    alpha, before = state[ALPHA], state[LAST]
+    inner, norm = 0.0, 0.0
+    for v in range(first, last):
+        for k in range(n_states[v]):
+            new, old = -pull[v, k] / alpha, back[v, k]
+            inner += new * (new - old)
+            norm += old * old
+            back[v, k] = new
+    if before > 0.0 and inner > 0.0 and norm > 0.0 and inner < 1e3 * norm:
+        turn = inner / norm * alpha / before
+        new_slope, new_square = 0.0, 0.0
+        for v in range(first, last):
+            n = n_states[v]
+            low = grad[v, 0]
+            for k in range(1, n):
+                low = min(low, grad[v, k])
+            for k in range(n):
+                z[k] = mu[v, k] + (pull[v, k] + turn * step[v, k])
+            tau = threshold(z, n, work)
+            for k in range(n):
+                move = max(z[k] - tau, 0.0) - mu[v, k]
+                step[v, k] = move
+                if move != 0.0:
+                    new_slope += move * (grad[v, k] - low)
+                    new_square += move * move
+        if new_slope < _WORTH * slope:
+            return new_slope, new_square
+    for v in range(first, last):
+        for k in range(n_states[v]):
+            step[v, k] = pull[v, k]
+    return slope, square
+
+
+@kernel
+def is_indefinite(square, curvature, turn_square, state):  # type: ignore[no-untyped-def]
+    """Whether a step, its product and their inner product show a negative curvature that is not rounding.
+
+    A step in the null space has a product of nothing but rounding, so the curvature is also compared with the largest ratio of
+    a product to its vector that was seen.
+    """
+    if square > 0.0:
+        state[NORM] = max(state[NORM], np.sqrt(turn_square / square))
+    if curvature < -1e-7 * np.sqrt(square * turn_square) and curvature < -1e-12 * state[NORM] * square:
+        state[STATUS], state[CURVATURE] = INDEFINITE, curvature / square
+        return True
+    return False
+
+
+@kernel
+def begin(mu, grad, theta, n_states, first, last, state):  # type: ignore[no-untyped-def]
+    """Fill ``state`` from a gradient that was just computed."""
     advance(mu, grad, mu, mu, theta, n_states, first, last, 0.0, state)
+    square, turn_square = 0.0, 0.0
+    for v in range(first, last):
+        for k in range(n_states[v]):
+            if theta[v, k] < 0.5 * FORBIDDEN:
+                turn = grad[v, k] - theta[v, k]
+                turn_square += turn * turn
+                square += mu[v, k] * mu[v, k]
+    if square > 0.0:
+        state[NORM] = max(state[NORM], np.sqrt(turn_square / square))
     if state[N_ITER] == 0.0:
         state[ALPHA] = first_step(grad, n_states, first, last)
-        for i in range(MEMORY):
-            history[i] = state[VALUE]
 
 
 @kernel
@@ -278,25 +339,25 @@ def gradient(rows, theta, mu, grad, first, last):  # type: ignore[no-untyped-def
 
 @kernel
 def descend(  # type: ignore[no-untyped-def]
-    rows, theta, mu, grad, step, turn, starts, part, n_parts, tol, n_steps, max_iter, history, states
+    rows, theta, mu, grad, pull, back, step, turn, starts, part, n_parts, tol, n_steps, max_iter, states
 ):
     """Up to ``n_steps`` iterations on each of the parts ``part .. n_parts - 1`` that still runs; returns how many still do.
 
     Part ``i`` is the nodes ``starts[i] .. starts[i + 1] - 1``, which no block joins to others; each part has its own step
-    lengths, ``states[i]`` and ``history[i]``. The gradient is carried from product to product, and computed anew from time to
+    lengths and ``states[i]``. The gradient is carried from product to product, and computed anew from time to
     time and before the end is declared.
     """
     n_labels = mu.shape[1]
     z, work = np.empty(n_labels), np.empty(n_labels)
     running = 0
     for i in range(part, n_parts):
-        state, past = states[i], history[i]
+        state = states[i]
         first, last = starts[i], starts[i + 1]
         fresh = False
         if state[STATUS] == RUNNING and state[N_PRODUCTS] == 0.0:
             gradient(rows, theta, mu, grad, first, last)
             state[N_PRODUCTS] += 1.0
-            begin(mu, grad, theta, rows.n_states, first, last, past, state)
+            begin(mu, grad, theta, rows.n_states, first, last, state)
             fresh = True
         taken = 0
         while state[STATUS] == RUNNING:
@@ -305,26 +366,27 @@ def descend(  # type: ignore[no-untyped-def]
             if not done:
                 if taken == n_steps or state[N_ITER] >= max_iter:
                     break
-                slope, square = direction(mu, grad, rows.n_states, first, last, state[ALPHA], step, z, work)
+                slope, square = direction(mu, grad, rows.n_states, first, last, state[ALPHA], pull, z, work)
                 stuck = not slope < 0.0
             if (done or stuck or state[N_ITER] % REFRESH == REFRESH - 1) and not fresh:
                 gradient(rows, theta, mu, grad, first, last)
                 state[N_PRODUCTS] += 1.0
-                begin(mu, grad, theta, rows.n_states, first, last, past, state)
+                begin(mu, grad, theta, rows.n_states, first, last, state)
                 fresh = True
                 continue
             if done or stuck:
                 state[STATUS] = CONVERGED if done else STALLED
                 break
+            slope, square = conjugate(
+                mu, grad, pull, back, step, rows.n_states, first, last, slope, square, state, z, work
+            )  # fmt: skip
             curvature, turn_square = multiply(rows, step, turn, first, last)
             state[N_PRODUCTS] += 1.0
-            if curvature < -1e-7 * np.sqrt(square * turn_square):
-                state[STATUS], state[CURVATURE] = INDEFINITE, curvature / square
+            if is_indefinite(square, curvature, turn_square, state):
                 break
-            length = search(slope, square, curvature, past, state)
+            length = search(slope, square, curvature, state)
             advance(mu, grad, step, turn, theta, rows.n_states, first, last, length, state)
             state[N_ITER] += 1.0
-            past[int(state[N_ITER]) % MEMORY] = state[VALUE]
             fresh = False
             taken += 1
         if state[STATUS] == RUNNING:

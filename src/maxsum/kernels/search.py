@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .box import list_labels, packed_edge_terms, tighten
 from .consistency import arc_consistency
-from .height import clique_terms, edge_terms
+from .height import clique_terms
 from .jit import kernel
-from .trws import node_theta
 
 
 @kernel
@@ -19,35 +19,44 @@ def restrict(net, base, domain):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def box_height(net, edge_messages, clique_messages, slack):  # type: ignore[no-untyped-def]
+def box_height(net, domain, edge_messages, clique_messages, slack, box):  # type: ignore[no-untyped-def]
     """Height of the box; ``slack[v, k]`` gets the loss of label ``k`` at its node (``inf`` outside the box)."""
-    no_labels = np.empty(0, dtype=np.int32)
-    total = edge_terms(net, edge_messages, no_labels, 0, len(net.edges))[0]
-    total += clique_terms(net, clique_messages, no_labels)[0]
+    list_labels(net.n_states, domain, box.label, box.size)
+    label, size = box.label, box.size
+    total = packed_edge_terms(net, edge_messages, box)
+    if len(net.clique_ptr) > 1:
+        total += clique_terms(net, clique_messages, np.empty(0, dtype=np.int32))[0]
     for v in range(len(net.n_states)):
-        theta = slack[v]
-        node_theta(net, v, edge_messages, clique_messages, theta)
+        for k in range(net.n_states[v]):
+            slack[v, k] = net.unary[v, k]
+        for i in range(net.ptr[v], net.ptr[v + 1]):
+            e, side = net.adj_edge[i], net.adj_side[i]
+            for a in range(size[v]):
+                slack[v, label[v, a]] -= edge_messages[side, e, label[v, a]]
+        for i in range(net.member_ptr[v], net.member_ptr[v + 1]):
+            for a in range(size[v]):
+                slack[v, label[v, a]] -= clique_messages[net.member[i], label[v, a]]
         top = -np.inf
         for k in range(net.n_states[v]):
-            top = max(top, theta[k])
+            top = max(top, slack[v, k])
         total += top
         for k in range(net.n_states[v]):
-            theta[k] = top - theta[k] if theta[k] > -np.inf else np.inf
+            slack[v, k] = top - slack[v, k] if slack[v, k] > -np.inf else np.inf
     return total
 
 
 @kernel
-def shrink(net, base, domain, edge_messages, clique_messages, target, slack, queue, queued):  # type: ignore[no-untyped-def]
+def shrink(net, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box):  # type: ignore[no-untyped-def]
     """Remove from the box what cannot exceed ``target``, by arc consistency and by the loss of each label.
 
-    On entry ``queued`` marks the nodes that have lost labels. Returns the height of what is left, ``-inf`` if nothing is.
+    On entry ``queued`` marks the nodes that have lost labels; ``hard`` says whether there are hard constraints. Returns the height of what is left, ``-inf`` if nothing is.
     """
     while True:
-        if not arc_consistency(net, domain, queue, queued, False):
+        if hard and not arc_consistency(net, domain, queue, queued, False):
             queued[:] = 0
             return -np.inf
         restrict(net, base, domain)
-        total = box_height(net, edge_messages, clique_messages, slack)
+        total = box_height(net, domain, edge_messages, clique_messages, slack, box)
         if total <= target:
             return -np.inf
         changed = False
@@ -137,3 +146,26 @@ def middle(net, domain, v):  # type: ignore[no-untyped-def]
             return k, size
         below += domain[v, k]
     return net.n_states[v] - 1, size
+
+
+@kernel
+def visit(net, base, domain, edge_messages, clique_messages, limits, scratch, labels):  # type: ignore[no-untyped-def]
+    """`shrink`, `box.tighten`, `shrink` and `choose` in one: ``(tightened, height, score, node, label, middle, size)``.
+
+    ``limits`` are the target, its distance from the best score, and ``max_iter`` and ``least`` of `box.tighten`. ``labels`` with
+    ``score`` (``-inf``: none) is a labelling met on the way; ``size`` is the number of labels of ``node``.
+    """
+    target, closed_gap, max_iter, least = limits
+    slack, queue, queued, hard, box = scratch
+    height = shrink(net, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box)
+    if height == -np.inf:
+        return False, -np.inf, -np.inf, -1, -1, -1, 0
+    score = tighten(net, domain, edge_messages, height, target, max_iter, least, box, labels)
+    if score > -np.inf:
+        target = max(target, score + closed_gap)
+    height = shrink(net, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box)
+    if height == -np.inf:
+        return True, height, score, -1, -1, -1, 0
+    node, label = choose(net, domain, slack)
+    at, size = middle(net, domain, node) if node >= 0 else (-1, 0)
+    return True, height, score, node, label, at, size

@@ -79,7 +79,15 @@ def decode(net, forward, edge_messages, clique_messages, labels):  # type: ignor
     for step in range(n_nodes):
         v = step if forward else n_nodes - 1 - step
         states = net.n_states[v]
-        node_theta(net, v, edge_messages, clique_messages, theta)
+        for k in range(states):
+            theta[k] = net.unary[v, k]
+        for i in range(net.ptr[v], net.ptr[v + 1]):
+            e, side = net.adj_edge[i], net.adj_side[i]
+            for k in range(states):
+                theta[k] -= edge_messages[side, e, k]
+        for i in range(net.member_ptr[v], net.member_ptr[v + 1]):
+            for k in range(states):
+                theta[k] -= clique_messages[net.member[i], k]
         for k in range(states):
             score[k] = theta[k]
         for i in range(net.ptr[v], net.ptr[v + 1]):
