@@ -12,8 +12,12 @@ MODULES = {
     "startup": "bench_startup",
     "memory": "bench_memory",
     "exact": "bench_exact",
+    "map": "bench_map",
+    "trws": "bench_trws",
+    "grids": "bench_grids",
     "random": "bench_random",
     "expansion": "bench_expansion",
     "dense_lp": "bench_dense_lp",
     "qp": "bench_qp",
+    "learning": "bench_learning",
 }

@@ -76,7 +76,8 @@ def _spin(n: int, x: float) -> float:
     return x
 
 
-def _spin_often(n: int, n_jobs: int) -> None:
+def spin_often(n: int, n_jobs: int) -> None:
+    """Eight runs of pure arithmetic in threads."""
     thread_map(lambda x: _spin(n, x), [0.5] * 8, n_jobs)
 
 
@@ -122,7 +123,7 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
     runs: dict[str, Any] = {"numpy": partial(numpy_viterbi, unary, table)}
     _spin(1, 0.5)
     for threads in (1, 2):
-        runs[f"arithmetic {threads}"] = partial(_spin_often, 10 if quick else 500_000, threads)
+        runs[f"arithmetic {threads}"] = partial(spin_often, 10 if quick else 500_000, threads)
         runs[f"kernel {threads}"] = partial(_kernel, problem, threads)
         runs[f"whole solve {threads}"] = partial(whole, threads, False)
         runs[f"whole solve, known graph {threads}"] = partial(whole, threads, True)

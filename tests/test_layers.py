@@ -1,4 +1,7 @@
-"""Who may import whom: core <- kernels <- inference <- cli, read from the source without running it."""
+"""Who may import whom: core <- kernels <- inference <- models, losses <- learning <- estimators <- experiments <- cli.
+
+Read from the source without running it.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,30 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "maxsum"
-LAYERS = ("core", "kernels", "inference", "cli")
+LAYERS = ("core", "kernels", "inference", "models", "losses", "learning", "estimators", "experiments", "cli")
+_BELOW_MODELS = {"core", "kernels", "inference"}
+_BELOW_ESTIMATORS = _BELOW_MODELS | {"models", "losses", "learning"}
 MAY_IMPORT_LAYERS = {
     "core": {"core"},
     "kernels": {"kernels"},
     "inference": {"core", "kernels", "inference"},
-    "cli": {"core", "inference", "cli", "maxsum"},
-    "maxsum": {"core", "inference", "maxsum"},
+    "models": {"core", "kernels", "models"},
+    "losses": {"core"},
+    "learning": _BELOW_ESTIMATORS,
+    "estimators": {"core", "inference", "models", "losses", "learning", "estimators"},
+    "experiments": {"core", "inference", "models", "losses", "learning", "estimators", "experiments", "maxsum"},
+    "cli": {"core", "inference", "models", "losses", "learning", "estimators", "experiments", "cli", "maxsum"},
+    "maxsum": {"core", "inference", "models", "learning", "estimators", "maxsum"},
 }
 MAY_IMPORT_PACKAGES = {
     "core": {"numpy", "scipy"},
     "kernels": {"numpy", "numba"},
     "inference": {"numpy", "scipy", "highspy", "pytoulbar2"},
+    "models": {"numpy", "scipy"},
+    "losses": {"numpy"},
+    "learning": {"numpy", "scipy", "piqp"},
+    "estimators": {"numpy", "scipy", "sklearn"},
+    "experiments": {"numpy", "scipy"},
     "cli": {"numpy", "typer", "click", "rich", "PIL"},
     "maxsum": set(),
 }
@@ -29,7 +44,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 def layer_of(parts: tuple[str, ...]) -> str:
     """The layer of a dotted name below the package; "maxsum" is the package itself."""
-    return parts[0] if parts and parts[0] in LAYERS else "maxsum"
+    return parts[0].removesuffix(".py") if parts and parts[0].removesuffix(".py") in LAYERS else "maxsum"
 
 
 def imports(source: str, file: Path) -> list[tuple[str, str]]:
@@ -92,6 +107,19 @@ def test_imports_point_downwards(file):
         ("kernels/x.py", "import scipy.sparse"),
         ("inference/x.py", "from ..cli import app"),
         ("inference/x.py", "import sklearn"),
+        ("models/x.py", "from ..inference import solve"),
+        ("models/x.py", "from ..learning import path"),
+        ("models/x.py", "import sklearn"),
+        ("losses.py", "from .models import GraphModel"),
+        ("losses.py", "import scipy"),
+        ("learning/x.py", "from ..estimators import GraphLabeler"),
+        ("learning/x.py", "from sklearn.base import clone"),
+        ("learning/x.py", "import numba"),
+        ("estimators/x.py", "from ..kernels import tree"),
+        ("estimators/x.py", "from ..cli import app"),
+        ("estimators/x.py", "print(1)"),
+        ("experiments/x.py", "from ..cli import app"),
+        ("experiments/x.py", "import sklearn"),
         ("cli/x.py", "from ..kernels import tree"),
         ("cli/x.py", "import sklearn.svm"),
     ],
@@ -105,6 +133,11 @@ def test_the_check_sees_a_fault(where, source):
     [
         ("core/x.py", "from .graph import Graph\nimport numpy as np\nfrom scipy.sparse import coo_array\nimport os.path"),
         ("inference/x.py", "from ..core.problem import Problem\nfrom ..kernels import tree\nfrom . import base"),
+        ("models/x.py", "from ..kernels.design import Design\nfrom scipy import sparse\nfrom .cone import Cone"),
+        ("losses.py", "from .core.problem import Problem"),
+        ("learning/x.py", "from ..losses import Loss\nfrom ..models.bound import BoundModel\nimport piqp"),
+        ("estimators/x.py", "from sklearn.base import BaseEstimator\nfrom ..learning.driver import Learner"),
+        ("experiments/x.py", "import maxsum as ms"),
         ("cli/x.py", "import maxsum\nfrom .. import __version__\nprint(1)"),
     ],
 )

@@ -8,11 +8,14 @@ from .core.certificate import Certificate, Verification
 from .core.cliques import Cliques
 from .core.errors import (
     CertificateError,
+    CheckpointError,
     InfeasibleError,
     InvalidGraphError,
     InvalidProblemError,
+    InvalidSampleError,
     MaxsumError,
     NotAssociativeError,
+    OracleError,
     ParseError,
     UnsupportedProblemError,
 )
@@ -25,15 +28,20 @@ __version__ = "0.1.0"
 __all__ = [
     "Certificate",
     "CertificateError",
+    "CheckpointError",
     "Cliques",
     "Graph",
+    "GraphLabeler",
+    "GraphSample",
     "Guarantee",
     "InfeasibleError",
     "InvalidGraphError",
     "InvalidProblemError",
+    "InvalidSampleError",
     "MaxsumError",
     "Messages",
     "NotAssociativeError",
+    "OracleError",
     "ParseError",
     "Problem",
     "Result",
@@ -41,20 +49,25 @@ __all__ = [
     "UnsupportedProblemError",
     "Verification",
     "inference",
+    "learning",
+    "losses",
+    "models",
     "read_problem",
     "solve",
 ]
 
 
+_MODULES = ("inference", "learning", "losses", "models")
+_HOME = {"GraphLabeler": ".estimators", "GraphSample": ".models", "read_problem": ".core.files", "solve": ".inference"}
+
+
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if name == "inference":
-        return importlib.import_module(".inference", __name__)
-    if name == "solve":
-        return importlib.import_module(".inference", __name__).solve
-    if name == "read_problem":
-        return importlib.import_module(".core.files", __name__).read_problem
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

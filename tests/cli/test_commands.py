@@ -294,14 +294,24 @@ def test_demo(tmp_path):
 
     out = tmp_path / "picture.png"
     content = read_json(run("demo", "--size", 24, "--labels", 3, "--out", out, "--json"))
-    assert content["accuracy"] > content["threshold_accuracy"] + 0.1
-    assert content["verified"]["bound"] >= content["score"]
+    assert content["accuracy"] > content["pixelwise_accuracy"] + 0.1
+    assert content["verified"]["bound"] >= content["score"] and content["verified"]["optimal"]
+    learning = content["learning"]
+    assert learning["relative_gap"] <= 0.02 and learning["termination"] == "converged" and learning["n_examples"] == 6
+    assert learning["verified"]["objective"] == pytest.approx(learning["objective"], rel=2e-5)
+    assert learning["verified"]["lower_bound"] == pytest.approx(learning["lower_bound"], rel=1e-9)
     with Image.open(out) as picture:
         assert picture.format == "PNG" and picture.width > 3 * picture.height
     assert [path.name for path in tmp_path.iterdir()] == ["picture.png"]
     result = run("demo", "--size", 24, "--labels", 2, "--seed", 1, "--out", out)
-    assert result.exit_code == 0
-    assert "by thresholding" in result.stdout and "checked:" in result.stdout
+    assert result.exit_code == 0 and result.stderr == ""
+    assert "pixel by pixel" in result.stdout and result.stdout.count("checked:") == 2
+    assert "Weights, learned from noisy images" in result.stdout
+
+
+def test_demo_without_time(tmp_path):
+    content = read_json(run("demo", "--size", 8, "--labels", 2, "--time-limit", 0, "--out", tmp_path / "p.png", "--json"))
+    assert content["learning"]["termination"] == "time_limit" and content["learning"]["verified"]["objective"] > 0
 
 
 def test_demo_is_the_same_for_the_same_seed():
@@ -311,3 +321,12 @@ def test_demo_is_the_same_for_the_same_seed():
     np.testing.assert_array_equal(one.pixels, same.pixels)
     assert (one.truth != other.truth).any()
     assert set(np.unique(noisy_image(64, 4, 0).truth)) == {0, 1, 2, 3}
+
+
+def test_progress_line_of_a_training():
+    from maxsum.cli.progress import learning_line
+    from maxsum.learning.result import LearningPoint
+
+    point = LearningPoint(3, 1.5, 4.0, 3.0, 12)
+    assert learning_line(point, None) == "pass 3   objective 4   lower bound 3   relative gap 0.25   1.5 s"
+    assert learning_line(point, 2.0).endswith("0.5 s left")

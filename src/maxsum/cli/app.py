@@ -204,27 +204,46 @@ def info(file: ProblemFile, values: ValuesOption = None, format: FormatOption = 
 
 @app.command(epilog=EXIT_CODES)
 def demo(
-    size: Annotated[int, typer.Option(min=8, max=1024, help="Height and width of the image.")] = 96,
+    size: Annotated[int, typer.Option(min=8, max=1024, help="Height and width of the new image.")] = 96,
     labels: Annotated[int, typer.Option(min=2, max=8, help="Number of classes.")] = 4,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another image.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, other images.")] = 0,
     out: Annotated[Path, typer.Option(metavar="PNG", help="Where the picture goes.")] = Path("demo.png"),
     time_limit: LimitOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Clean a noisy image, prove how good the answer is, and draw both."""
+    """Learn to clean noisy images, clean a new one, prove how good weights and labelling are, and draw it."""
     from . import show
-    from .demo import draw, noisy_image
-    from .progress import Progress
+    from .demo import draw, learn, noisy_image
+    from .progress import Progress, learning_line
 
     with _exit_codes():
         image = noisy_image(size, labels, seed)
+        with Progress(not json, time_limit, describe=learning_line) as line:
+            learned = learn(labels, seed, time_limit, line)
+        problem = learned.problem(image)
         with Progress(not json, time_limit) as line:
-            result = _solve(image.problem, None, time_limit, line)
-        verified = None if result.certificate is None else result.certificate.verify(image.problem, result.labels)
+            result = _solve(problem, None, time_limit, line)
+        verified = None if result.certificate is None else result.certificate.verify(problem, result.labels)
+        pixel_labels = learned.pixel_labels(image)
         if result.labels is not None:
-            draw(image, result.labels.reshape(size, size), out)
+            draw(image, pixel_labels, result, out)
+        facts = show.Demo(image, learned, pixel_labels, problem, result, verified, out)
         if json:
-            show.print_json(show.demo_json(image, result, verified, out))
+            show.print_json(show.demo_json(facts))
         else:
-            show.print_demo(image, result, verified, out)
+            show.print_demo(facts)
     raise typer.Exit(_code(result))
+
+
+@app.command(epilog=EXIT_CODES)
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The experiment; without it, those that exist are listed.")] = "",
+    quick: Annotated[bool, typer.Option("--quick/--full", help="A small part of it, or all, which is the default.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Run a published experiment again: the published numbers beside ours; exit code 1 if one of its claims fails."""
+    from .reproduce import list_experiments, run_experiment
+
+    with _exit_codes():
+        failed = run_experiment(name, quick, json) if name else list_experiments(json)
+    raise typer.Exit(CLAIM_FAILED if failed else OK)

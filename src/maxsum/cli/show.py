@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -22,7 +22,7 @@ from ..core.result import Guarantee, Result
 
 if TYPE_CHECKING:
     from ..inference import Support
-    from .demo import NoisyImage
+    from .demo import Learned, NoisyImage
 
 _COLOURS = {
     Guarantee.optimal: "green",
@@ -102,14 +102,40 @@ def info_json(problem: Problem, solvers: Mapping[str, Support], file: Path) -> d
     }
 
 
-def demo_json(image: NoisyImage, result: Result, verified: Verification | None, out: Path) -> dict[str, Any]:
+class Demo(NamedTuple):
+    """All that ``maxsum demo`` has to show."""
+
+    image: NoisyImage
+    learned: Learned
+    pixel_labels: np.ndarray
+    problem: Problem
+    result: Result
+    verified: Verification | None
+    out: Path
+
+
+def demo_json(demo: Demo) -> dict[str, Any]:
     return {
-        "problem": _sizes(image.problem),
-        **_facts(result),
-        "accuracy": image.accuracy(result.labels),
-        "threshold_accuracy": image.accuracy(image.threshold),
-        "verified": None if verified is None else asdict(verified),
-        "picture": None if result.labels is None else str(out),
+        "learning": _learning_facts(demo.learned),
+        "problem": _sizes(demo.problem),
+        **_facts(demo.result),
+        "accuracy": demo.image.accuracy(demo.result.labels),
+        "pixelwise_accuracy": demo.image.accuracy(demo.pixel_labels),
+        "verified": None if demo.verified is None else asdict(demo.verified),
+        "picture": None if demo.result.labels is None else str(demo.out),
+    }
+
+
+def _learning_facts(learned: Learned) -> dict[str, Any]:
+    result = learned.net.result_
+    names = ("learner", "objective", "lower_bound", "gap", "relative_gap", "n_iter", "n_oracle_calls", "seconds", "message")
+    return {
+        "n_examples": learned.n_training,
+        "n_weights": len(learned.net.weights_),
+        **{name: getattr(result, name) for name in names},
+        "guarantee": str(result.guarantee),
+        "termination": str(result.termination),
+        "verified": asdict(learned.verified),
     }
 
 
@@ -219,21 +245,39 @@ def _yes(fact: bool) -> str:
     return "yes" if fact else "no"
 
 
-def print_demo(image: NoisyImage, result: Result, verified: Verification | None, out: Path) -> None:
+def print_demo(demo: Demo) -> None:
+    learned, proven = demo.learned.net.result_, demo.learned.verified
     rows = [
-        ("problem", _line(image.problem)),
+        ("training", f"{demo.learned.n_training} images, {_count(len(demo.learned.net.weights_), 'weight')}"),
+        ("learner", f"{escape(learned.learner)}, {_count(learned.n_oracle_calls, 'oracle call')}"),
+        ("objective", f"{learned.objective:.6g}"),
+        ("lower bound", f"{learned.lower_bound:.6g}"),
+        ("relative gap", f"{learned.relative_gap:.2g}"),
+        ("time", f"{learned.seconds:.3g} s"),
+        (
+            "certificate",
+            f"checked: no weights have an objective below {proven.lower_bound:.6g}; these have {proven.objective:.6g}",
+        ),
+    ]
+    _print_rows("Weights, learned from noisy images", rows)
+    result = demo.result
+    rows = [
+        ("problem", _line(demo.problem)),
         ("solver", escape(result.solver)),
         ("score", f"{result.score:.10g}"),
         ("bound", f"{result.bound:.10g}"),
         ("gap", f"{result.gap:.3g}"),
         ("guarantee", _coloured(result.guarantee)),
         ("time", _time(result)),
-        ("certificate", "none" if verified is None else f"checked: {statement(verified)}"),
-        ("pixels right", f"{_share(image, image.threshold)} by thresholding, {_share(image, result.labels)} by the labelling"),
+        ("certificate", "none" if demo.verified is None else f"checked: {statement(demo.verified)}"),
+        (
+            "pixels right",
+            f"{_share(demo.image, demo.pixel_labels)} pixel by pixel, {_share(demo.image, result.labels)} with neighbours",
+        ),
     ]
     if result.labels is not None:
-        rows.append(("picture", escape(str(out))))
-    _print_rows("A noisy image, cleaned", rows)
+        rows.append(("picture", escape(str(demo.out))))
+    _print_rows("A new image, cleaned", rows)
 
 
 def _share(image: NoisyImage, labels: np.ndarray | None) -> str:

@@ -101,3 +101,71 @@ def maximal_csp(problem: Problem, top: MaximalSet) -> Problem:
         cliques=Cliques.empty(problem.n_labels),
         offset=0.0,
     )
+
+
+def strictly_trivial_messages(problem: Problem, messages: Any = None, tol: float | None = None) -> Any:
+    r"""Messages of a strictly trivial equivalent, after the proof of Theorem 3 of the 2008 paper (appendix A).
+
+    Maximal nodes without a maximal edge to some neighbour, and maximal edges at a node that is not maximal, are made
+    non-maximal one after another by moving half of the missing amount,
+
+    .. math::
+        \varphi_{tt'}(k) \mathrel{+}= \tfrac12\big[\max g^\varphi_{tt'} - \max_l g^\varphi_{tt'}(k, l)\big], \qquad
+        \varphi_{t't}(l) \mathrel{-}= \tfrac12\big[\max q^\varphi_{t'} - q^\varphi_{t'}(l)\big],
+
+    which leaves all other maximal and non-maximal ones as they are. For a forest or a supermodular problem with a unique
+    solution what remains is that solution.
+
+    Parameters
+    ----------
+    messages : Messages or ndarray, optional
+        Those of a trivial equivalent, such as ``result.messages`` of an exact solver; none by default.
+    tol : float, optional
+        See `maximal_set`. Margins of the answer can be much smaller than those of the problem: each elimination halves one.
+
+    Returns
+    -------
+    Messages or None
+        None if inconsistent ones are gone and the problem is not strictly trivial: its solution is not unique, or the messages
+        are not those of a trivial equivalent.
+    """
+    found = problem.as_messages(messages if messages is not None else problem.zero_messages())
+    edge = np.array(found.edge, dtype=np.float64)
+    if tol is None:
+        tol = problem.resolution / max(1, problem.n_nodes + problem.n_edges)
+    ends = problem.graph.edges
+    for _ in range(2 * problem.n_nodes * problem.n_labels + 2 * problem.n_edges * problem.n_labels + 1):
+        moved = type(found)(edge, found.clique)
+        equivalent = problem.reparametrize(moved)
+        top = maximal_set(equivalent, tol=tol)
+        change = _eliminate(equivalent, top, ends)
+        if change is None:
+            return moved if is_strictly_trivial(equivalent, tol=tol) else None
+        side, e, label, amount = change
+        edge[side, e, label] += amount
+    return None
+
+
+def _eliminate(problem: Problem, top: MaximalSet, ends: np.ndarray) -> tuple[int, int, int, float] | None:
+    """One elimination, as (side, edge, label, amount); None if all maximal nodes and edges are locally consistent."""
+    own = np.arange(problem.n_labels) < problem.n_states[:, None]
+    tables = np.where(own[ends[:, 0]][:, :, None] & own[ends[:, 1]][:, None, :], problem.edge_scores(), -np.inf)
+    for side in range(2):
+        partner = top.edges.any(axis=2 - side)
+        lonely = np.argwhere(top.nodes[ends[:, side]] & ~partner)
+        if len(lonely):
+            e, k = (int(i) for i in lonely[0])
+            row = tables[e].max(axis=1 - side)[k]
+            return side, e, k, _half(float(tables[e].max() - row))
+    for side in range(2):
+        stray = np.argwhere(top.edges.any(axis=2 - side) & ~top.nodes[ends[:, side]])
+        if len(stray):
+            e, k = (int(i) for i in stray[0])
+            v = int(ends[e, side])
+            return side, e, k, -_half(float(problem.unary[v, : problem.n_states[v]].max() - problem.unary[v, k]))
+    return None
+
+
+def _half(amount: float) -> float:
+    """Half of what is missing; any amount does where a hard constraint is what is missing."""
+    return 0.5 * amount if np.isfinite(amount) else 1.0

@@ -45,3 +45,19 @@ class ParseError(MaxsumError, ValueError):
         where += "" if line is None else f"line {line}: "
         super().__init__(where + message)
         self.line = line
+
+
+class InvalidSampleError(MaxsumError, ValueError):
+    """Observations, labels or parameters of a model that do not fit each other or are not legal numbers."""
+
+
+class NotFittedError(MaxsumError, ValueError, AttributeError):
+    """Something is used before it was fitted."""
+
+
+class OracleError(MaxsumError, RuntimeError):
+    """An oracle raised, or returned something that is not an answer for its example."""
+
+
+class CheckpointError(MaxsumError, ValueError):
+    """A checkpoint that is broken, of another version, or of other data."""

@@ -106,6 +106,13 @@ def solve_forest(net, order, parent_edge, parent_side, starts, first, last, hard
 
 
 @kernel
+def solve_forests(net, order, parent_edge, parent_side, starts, ranges, hard, messages, labels):  # type: ignore[no-untyped-def]
+    """`solve_forest` for several ranges of components, ``ranges[i, 0] .. ranges[i, 1] - 1``."""
+    for i in range(len(ranges)):
+        solve_forest(net, order, parent_edge, parent_side, starts, ranges[i, 0], ranges[i, 1], hard, messages, labels)
+
+
+@kernel
 def _argmax(values, n):  # type: ignore[no-untyped-def]
     best, label = -np.inf, 0
     for k in range(n):

@@ -1,0 +1,96 @@
+"""Published experiments, run again: each module holds the numbers of its paper beside ours."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import InvalidSampleError, MaxsumError
+
+EXPERIMENTS = {"sudoku": "sudoku"}
+
+
+class MissingDataError(MaxsumError, FileNotFoundError):
+    """The data of an experiment are not where they are looked for."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One published number or statement, ours beside it, and whether ours holds; ``holds`` None for what is only shown."""
+
+    what: str
+    published: str
+    ours: str
+    holds: bool | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an experiment found.
+
+    Attributes
+    ----------
+    name, source, title : str
+    claims : tuple of Claim
+    columns, rows : tuple
+        Details, one row a run.
+    notes : tuple of str
+    """
+
+    name: str
+    source: str
+    title: str
+    claims: tuple[Claim, ...]
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def failed(self) -> list[Claim]:
+        return [claim for claim in self.claims if claim.holds is False]
+
+
+Progress = Callable[[str], Any]
+
+
+def run(name: str, quick: bool = False, progress: Progress | None = None) -> Report:
+    """Run an experiment.
+
+    Parameters
+    ----------
+    name : str
+        One of ``EXPERIMENTS``.
+    quick : bool
+        A small part of it, for a look.
+    progress : callable, optional
+        Called with a line of text now and then.
+    """
+    if name not in EXPERIMENTS:
+        raise InvalidSampleError(f"there is no experiment {name!r}; wanted one of {', '.join(EXPERIMENTS)}.")
+    module = importlib.import_module(f".{EXPERIMENTS[name]}", __name__)
+    report: Report = module.run(quick=quick, progress=progress or (lambda line: None))
+    return report
+
+
+def data_folder(name: str, files: Iterable[str], source: str) -> Path:
+    """The folder ``name`` in that which ``MAXSUM_DATA`` names, with all ``files`` in it.
+
+    Raises
+    ------
+    MissingDataError
+        If something is not there; the message says where to get it.
+    """
+    root = os.environ.get("MAXSUM_DATA")
+    if not root:
+        raise MissingDataError(
+            f"the data of {name!r} are needed, but MAXSUM_DATA is not set. Set it to a folder that has {name}/{', '.join(files)}. {source}"
+        )
+    folder = Path(root) / name
+    for file in files:
+        if not (folder / file).is_file():
+            raise MissingDataError(f"there is no {file} in {folder} (MAXSUM_DATA is {root}). {source}")
+    return folder

@@ -1,0 +1,143 @@
+"""Feature differences of labellings: the vectors z that large-margin learning is about, straight from the labels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .jit import kernel
+
+
+class Design(NamedTuple):
+    """A training set for kernels: features of the union of all examples, and which weight each of them meets.
+
+    Node ``v`` with label ``k`` has the features ``x_col[x_ptr[r]:x_ptr[r + 1]]`` of row ``r = v * node_step[0] + k *
+    node_step[1]``, each with the weight ``node_index[f, k]`` (-1: none). With steps (1, 0) a row belongs to a node, as in most
+    models; with (K, 1) to a node and a label, for general joint features. Edges alike, with ``r = e * edge_step[0] +
+    (k * K + l) * edge_step[1]`` and ``edge_index[f, k, l]``.
+    """
+
+    node_ptr: np.ndarray  # int64 (n + 1,): nodes of example j
+    edge_ptr: np.ndarray  # int64 (n + 1,)
+    edges: np.ndarray  # int32 (E, 2), nodes of the union
+    x_ptr: np.ndarray  # int64
+    x_col: np.ndarray  # int32
+    x_val: np.ndarray  # float64
+    node_index: np.ndarray  # int32 (D, K)
+    node_base: np.ndarray  # int32 (D,): node_index[f, 0] if node_index[f] is a run of consecutive weights, else -1
+    node_step: np.ndarray  # int64 (2,)
+    f_ptr: np.ndarray  # int64
+    f_col: np.ndarray  # int32
+    f_val: np.ndarray  # float64
+    edge_index: np.ndarray  # int32 (F, K, K)
+    edge_step: np.ndarray  # int64 (2,)
+    truth: np.ndarray  # int32 (N,)
+    loss: np.ndarray  # float64 (N, K)
+
+
+@kernel
+def node_score(design, v, w, out):  # type: ignore[no-untyped-def]
+    """Scores of all labels of node ``v`` under the weights ``w``."""
+    n_labels = design.node_index.shape[1]
+    for k in range(n_labels):
+        out[k] = 0.0
+    if design.node_step[1]:
+        for k in range(n_labels):
+            r = v * design.node_step[0] + k
+            for i in range(design.x_ptr[r], design.x_ptr[r + 1]):
+                out[k] += design.x_val[i] * w[design.x_col[i]]
+        return
+    for i in range(design.x_ptr[v], design.x_ptr[v + 1]):
+        f, x = design.x_col[i], design.x_val[i]
+        base = design.node_base[f]
+        if base >= 0:
+            row = w[base : base + n_labels]
+            for k in range(n_labels):
+                out[k] += x * row[k]
+        else:
+            for k in range(n_labels):
+                p = design.node_index[f, k]
+                if p >= 0:
+                    out[k] += x * w[p]
+
+
+@kernel
+def augmented_scores(design, examples, w, scores):  # type: ignore[no-untyped-def]
+    """Loss-augmented node scores of some examples, written to their rows of the union."""
+    for i in range(len(examples)):
+        for v in range(design.node_ptr[examples[i]], design.node_ptr[examples[i] + 1]):
+            node_score(design, v, w, scores[v])
+            for k in range(scores.shape[1]):
+                scores[v, k] += design.loss[v, k]
+
+
+@kernel
+def plane_product(design, j, labels, w, scores):  # type: ignore[no-untyped-def]
+    r""":math:`\langle w, z\rangle` for :math:`z = \Psi(x_j, y_j) - \Psi(x_j, y)`, given the scores of the labels at nodes that differ."""
+    first, last = design.node_ptr[j], design.node_ptr[j + 1]
+    n_labels = design.node_index.shape[1]
+    product = 0.0
+    for v in range(first, last):
+        k, t = labels[v - first], design.truth[v]
+        if k != t:
+            product += scores[v - first, t] - scores[v - first, k]
+    for e in range(design.edge_ptr[j], design.edge_ptr[j + 1]):
+        u, v = design.edges[e, 0], design.edges[e, 1]
+        k, m, s, t = labels[u - first], labels[v - first], design.truth[u], design.truth[v]
+        if k == s and m == t:
+            continue
+        r = e * design.edge_step[0] + (s * n_labels + t) * design.edge_step[1]
+        for i in range(design.f_ptr[r], design.f_ptr[r + 1]):
+            p = design.edge_index[design.f_col[i], s, t]
+            if p >= 0:
+                product += design.f_val[i] * w[p]
+        r = e * design.edge_step[0] + (k * n_labels + m) * design.edge_step[1]
+        for i in range(design.f_ptr[r], design.f_ptr[r + 1]):
+            p = design.edge_index[design.f_col[i], k, m]
+            if p >= 0:
+                product -= design.f_val[i] * w[p]
+    return product
+
+
+@kernel
+def difference(design, j, labels, index, value):  # type: ignore[no-untyped-def]
+    r"""Entries of :math:`z = \Psi(x_j, y_j) - \Psi(x_j, y)`, repeated indices left apart; returns (their number, the loss)."""
+    first, last = design.node_ptr[j], design.node_ptr[j + 1]
+    n, loss = 0, 0.0
+    for v in range(first, last):
+        k, t = labels[v - first], design.truth[v]
+        if k == t:
+            continue
+        loss += design.loss[v, k]
+        r = v * design.node_step[0] + t * design.node_step[1]
+        for i in range(design.x_ptr[r], design.x_ptr[r + 1]):
+            p = design.node_index[design.x_col[i], t]
+            if p >= 0:
+                index[n], value[n] = p, design.x_val[i]
+                n += 1
+        r = v * design.node_step[0] + k * design.node_step[1]
+        for i in range(design.x_ptr[r], design.x_ptr[r + 1]):
+            p = design.node_index[design.x_col[i], k]
+            if p >= 0:
+                index[n], value[n] = p, -design.x_val[i]
+                n += 1
+    n_labels = design.loss.shape[1]
+    for e in range(design.edge_ptr[j], design.edge_ptr[j + 1]):
+        u, v = design.edges[e, 0], design.edges[e, 1]
+        k, m, s, t = labels[u - first], labels[v - first], design.truth[u], design.truth[v]
+        if k == s and m == t:
+            continue
+        r = e * design.edge_step[0] + (s * n_labels + t) * design.edge_step[1]
+        for i in range(design.f_ptr[r], design.f_ptr[r + 1]):
+            p = design.edge_index[design.f_col[i], s, t]
+            if p >= 0:
+                index[n], value[n] = p, design.f_val[i]
+                n += 1
+        r = e * design.edge_step[0] + (k * n_labels + m) * design.edge_step[1]
+        for i in range(design.f_ptr[r], design.f_ptr[r + 1]):
+            p = design.edge_index[design.f_col[i], k, m]
+            if p >= 0:
+                index[n], value[n] = p, -design.f_val[i]
+                n += 1
+    return n, loss

@@ -1,0 +1,260 @@
+"""Planes of examples as labellings: stored, compared, scored, dropped."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .design import difference, node_score, plane_product
+from .jit import kernel
+
+
+class Planes(NamedTuple):
+    """Planes of all examples; example ``j`` owns the slots ``slot_ptr[j] .. slot_ptr[j] + used[j] - 1``."""
+
+    slot_ptr: np.ndarray  # int64 (n + 1,)
+    used: np.ndarray  # int64 (n,)
+    alpha: np.ndarray  # float64 (slots,)
+    offset: np.ndarray  # float64 (slots,): b
+    age: np.ndarray  # int64 (slots,): visits without weight
+    pool_ptr: np.ndarray  # int64 (n + 1,): labels of the i-th slot of j start at pool_ptr[j] + i * nodes of j
+    pool: np.ndarray  # int32
+    gram_ptr: np.ndarray  # int64 (n + 1,)
+    gram: np.ndarray  # float64: products of the z of one example, capacity x capacity
+    vector: np.ndarray  # float64 (slots, P): the z themselves, where there are few weights; else (0, 0)
+
+
+class Weights(NamedTuple):
+    """The weight vector and what keeps it in its cone. Without ``nonneg`` ``value`` is the array ``plain`` itself."""
+
+    plain: np.ndarray  # float64 (P,): sum of alpha * z, plus A' mu for the rows of the cone
+    value: np.ndarray  # float64 (P,): the same, negative entries of ``nonneg`` cut off
+    nonneg: np.ndarray  # uint8 (P,), or (0,) if there are none
+    row_ptr: np.ndarray  # int64 (R + 1,)
+    row_col: np.ndarray  # int32
+    row_val: np.ndarray  # float64
+    row_norm: np.ndarray  # float64 (R,): squared norms
+    mu: np.ndarray  # float64 (R,)
+
+
+class Scratch(NamedTuple):
+    """Work space of one thread."""
+
+    index: np.ndarray  # type: ignore[assignment]  # int32
+    value: np.ndarray  # float64
+    dense: np.ndarray  # float64 (P,), zero between uses
+    gradient: np.ndarray  # float64 (largest capacity,)
+    change: np.ndarray  # float64 (largest capacity,)
+    moving: np.ndarray  # int64 (largest capacity,)
+    active: np.ndarray  # uint8 (most nodes of an example,)
+    scores: np.ndarray  # float64 (most nodes of an example, K)
+    share: np.ndarray  # float64 (K,)
+    wanted: np.ndarray  # uint8 (K,), zero between uses
+    chosen: np.ndarray  # int64 (K + 1,)
+
+
+@kernel
+def plane_value(design, j, labels, w, scratch):  # type: ignore[no-untyped-def]
+    r"""(:math:`b`, :math:`b - \langle w, z\rangle`) of a labelling of example ``j``."""
+    n, loss = difference(design, j, labels, scratch.index, scratch.value)
+    product = 0.0
+    for i in range(n):
+        product += w[scratch.index[i]] * scratch.value[i]
+    return loss, loss - product
+
+
+@kernel
+def values(design, examples, ptr, labels, w, scratch, out):  # type: ignore[no-untyped-def]
+    """`plane_value` of one labelling for each of ``examples``; those of the i-th are ``labels[ptr[i]:ptr[i + 1]]``."""
+    for i in range(len(examples)):
+        out[i] = plane_value(design, examples[i], labels[ptr[i] : ptr[i + 1]], w, scratch)[1]
+
+
+@kernel
+def insert(design, planes, j, labels, scratch):  # type: ignore[no-untyped-def]
+    """Store a labelling of example ``j``: its slot, or -1 if it is there already, or -2 if there is no room."""
+    n_nodes = design.node_ptr[j + 1] - design.node_ptr[j]
+    first, used = planes.slot_ptr[j], planes.used[j]
+    capacity = planes.slot_ptr[j + 1] - first
+    start = planes.pool_ptr[j]
+    for i in range(used):
+        same = True
+        for v in range(n_nodes):
+            if planes.pool[start + i * n_nodes + v] != labels[v]:
+                same = False
+                break
+        if same:
+            return -1
+    if used == capacity:
+        return -2
+    for v in range(n_nodes):
+        planes.pool[start + used * n_nodes + v] = labels[v]
+    n, loss = difference(design, j, labels, scratch.index, scratch.value)
+    for i in range(n):
+        scratch.dense[scratch.index[i]] += scratch.value[i]
+    base = planes.gram_ptr[j]
+    planes.alpha[first + used] = 0.0
+    planes.offset[first + used] = loss
+    planes.age[first + used] = 0
+    planes.used[j] = used + 1
+    if len(planes.vector) > 0:
+        new = planes.vector[first + used]
+        for p in range(len(new)):
+            new[p] = scratch.dense[p]
+            scratch.dense[p] = 0.0
+        for other in range(used + 1):
+            product = dot(planes.vector[first + other], new)
+            planes.gram[base + used * capacity + other] = product
+            planes.gram[base + other * capacity + used] = product
+        return used
+    norm = 0.0
+    for i in range(n):
+        norm += scratch.dense[scratch.index[i]] * scratch.value[i]
+    planes.gram[base + used * capacity + used] = norm
+    needed_scores(design, planes, j, used, scratch.dense, scratch)
+    for other in range(used):
+        product = plane_product(
+            design, j, planes.pool[start + other * n_nodes : start + (other + 1) * n_nodes], scratch.dense, scratch.scores
+        )
+        planes.gram[base + used * capacity + other] = product
+        planes.gram[base + other * capacity + used] = product
+    n, _ = difference(design, j, labels, scratch.index, scratch.value)
+    for i in range(n):
+        scratch.dense[scratch.index[i]] = 0.0
+    return used
+
+
+@kernel
+def dot(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for p in range(len(a)):
+        total += a[p] * b[p]
+    return total
+
+
+@kernel
+def needed_scores(design, planes, j, used, w, scratch):  # type: ignore[no-untyped-def]
+    """Node scores of the labels that planes of example ``j`` (and its truth) have, at nodes where they differ; returns the work.
+
+    Such nodes are left marked in ``scratch.active``. Nodes with many labels in use are scored for all labels at once.
+    """
+    first, last = design.node_ptr[j], design.node_ptr[j + 1]
+    n_nodes, start = last - first, planes.pool_ptr[j]
+    n_labels = design.node_index.shape[1]
+    wanted, chosen = scratch.wanted, scratch.chosen
+    work = 0
+    for v in range(first, last):
+        t, n = design.truth[v], 0
+        for i in range(1, used):
+            k = planes.pool[start + i * n_nodes + v - first]
+            if k != t and not wanted[k]:
+                wanted[k] = 1
+                chosen[n] = k
+                n += 1
+        scratch.active[v - first] = 1 if n > 0 else 0
+        if n == 0:
+            continue
+        chosen[n] = t
+        n += 1
+        for i in range(n):
+            wanted[chosen[i]] = 0
+        size = design.x_ptr[(v + 1) * design.node_step[0]] - design.x_ptr[v * design.node_step[0]]
+        if 4 * n > n_labels and not design.node_step[1]:
+            node_score(design, v, w, scratch.scores[v - first])
+            work += size * n_labels
+            continue
+        work += 3 * size * n
+        for i in range(n):
+            k = chosen[i]
+            total = 0.0
+            if design.node_step[1]:
+                r = v * design.node_step[0] + k
+                for q in range(design.x_ptr[r], design.x_ptr[r + 1]):
+                    total += design.x_val[q] * w[design.x_col[q]]
+            else:
+                for q in range(design.x_ptr[v], design.x_ptr[v + 1]):
+                    p = design.node_index[design.x_col[q], k]
+                    if p >= 0:
+                        total += design.x_val[q] * w[p]
+            scratch.scores[v - first, k] = total
+    return work
+
+
+@kernel
+def drop(design, planes, j, oldest):  # type: ignore[no-untyped-def]
+    """Forget the planes of example ``j`` that had no weight in ``oldest`` visits; slot 0 stays. Returns how many."""
+    n_nodes = design.node_ptr[j + 1] - design.node_ptr[j]
+    first, used, start, base = planes.slot_ptr[j], planes.used[j], planes.pool_ptr[j], planes.gram_ptr[j]
+    capacity = planes.slot_ptr[j + 1] - first
+    kept = 1
+    for i in range(1, used):
+        if planes.alpha[first + i] == 0.0 and planes.age[first + i] >= oldest:
+            continue
+        if kept != i:
+            planes.alpha[first + kept] = planes.alpha[first + i]
+            planes.offset[first + kept] = planes.offset[first + i]
+            planes.age[first + kept] = planes.age[first + i]
+            for v in range(n_nodes):
+                planes.pool[start + kept * n_nodes + v] = planes.pool[start + i * n_nodes + v]
+            for p in range(planes.vector.shape[1]):
+                planes.vector[first + kept, p] = planes.vector[first + i, p]
+            for other in range(used):
+                planes.gram[base + kept * capacity + other] = planes.gram[base + i * capacity + other]
+            for other in range(used):
+                planes.gram[base + other * capacity + kept] = planes.gram[base + other * capacity + i]
+        kept += 1
+    planes.used[j] = kept
+    return used - kept
+
+
+@kernel
+def insert_all(design, planes, examples, ptr, labels, oldest, scratch, full):  # type: ignore[no-untyped-def]
+    """`insert` one labelling for each of ``examples``; ``full[i]`` is set where there was no room."""
+    for i in range(len(examples)):
+        j = examples[i]
+        if planes.used[j] == planes.slot_ptr[j + 1] - planes.slot_ptr[j]:
+            drop(design, planes, j, oldest)
+        full[i] = insert(design, planes, j, labels[ptr[i] : ptr[i + 1]], scratch) == -2
+
+
+@kernel
+def copy_planes(sizes, old, old_capacity, new, new_capacity):  # type: ignore[no-untyped-def]
+    """Move all planes to arrays with more room."""
+    for j in range(len(sizes)):
+        used = old.used[j]
+        new.used[j] = used
+        for i in range(used):
+            a, b = old.slot_ptr[j] + i, new.slot_ptr[j] + i
+            new.alpha[b], new.offset[b], new.age[b] = old.alpha[a], old.offset[a], old.age[a]
+            for p in range(old.vector.shape[1]):
+                new.vector[b, p] = old.vector[a, p]
+            for other in range(used):
+                new.gram[new.gram_ptr[j] + i * new_capacity[j] + other] = old.gram[
+                    old.gram_ptr[j] + i * old_capacity[j] + other
+                ]
+        for i in range(used * sizes[j]):
+            new.pool[new.pool_ptr[j] + i] = old.pool[old.pool_ptr[j] + i]
+
+
+@kernel
+def largest_difference(design):  # type: ignore[no-untyped-def]
+    """Most entries that `difference` can write for any labelling of any example."""
+    n_labels = design.loss.shape[1]
+    largest = 0
+    for j in range(len(design.node_ptr) - 1):
+        count = 0
+        for v in range(design.node_ptr[j], design.node_ptr[j + 1]):
+            most = 0
+            for k in range(n_labels if design.node_step[1] else 1):
+                r = v * design.node_step[0] + k * design.node_step[1]
+                most = max(most, design.x_ptr[r + 1] - design.x_ptr[r])
+            count += 2 * most
+        for e in range(design.edge_ptr[j], design.edge_ptr[j + 1]):
+            most = 0
+            for k in range(n_labels * n_labels if design.edge_step[1] else 1):
+                r = e * design.edge_step[0] + k * design.edge_step[1]
+                most = max(most, design.f_ptr[r + 1] - design.f_ptr[r])
+            count += 2 * most
+        largest = max(largest, count)
+    return largest

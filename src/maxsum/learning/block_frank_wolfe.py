@@ -1,0 +1,203 @@
+"""BlockFrankWolfe: dual block-coordinate ascent of the n-slack problem, with planes kept as labellings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import UnsupportedProblemError
+from .driver import Learner, Training
+from .objective import Answer, MarginObjective, Objective
+from .planes import PlaneStore
+from .result import relative
+
+_STEPS = 20
+_OFTEN = 10
+_NEAR = 1.5
+_ACTIVE = 0.5
+
+
+@dataclass(frozen=True)
+class BlockFrankWolfe(Learner):
+    r"""Dual block-coordinate ascent: the oracle gives each example a new plane, pairwise steps with closed-form line search
+    improve the multipliers of its own planes, and passes over stored planes go on as long as they gain more for their work
+    than calls of the oracle do.
+
+    .. math:: \max_\alpha \sum_i \alpha_i b_i - \tfrac12\|w(\alpha)\|^2
+
+    Work is counted in operations, not in seconds, so that runs repeat whatever the machine and ``n_jobs`` are.
+
+    Parameters
+    ----------
+    batch : int, optional
+        Examples that the oracle answers at the same weights; by default an eighth of them, at least 8.
+    cached_passes : int
+        Largest number of passes over stored planes after a batch; 0 for none.
+    max_planes : int
+        Planes without weight are dropped where an example has more.
+    corrective : bool
+        Pairwise steps on all planes of an example. If False, plain Frank-Wolfe steps towards the new plane alone.
+    averaging : bool
+        Also try the weighted average of the weights of all iterations, as usual for plain steps.
+    gap_sampling : bool
+        Draw examples in proportion to their last known gaps.
+    """
+
+    batch: int | None = None
+    cached_passes: int = 1000
+    max_planes: int = 40
+    corrective: bool = True
+    averaging: bool = False
+    gap_sampling: bool = False
+
+    def _check(self, objective: Objective) -> None:
+        super()._check(objective)
+        if not isinstance(objective, MarginObjective):
+            raise UnsupportedProblemError(
+                f"BlockFrankWolfe minimises a MarginObjective, not a {type(objective).__name__}. Learners that do: CuttingPlane, Perceptron."
+            )
+
+    def _run(self, objective: MarginObjective, training: Training, init: Any) -> None:  # type: ignore[override]
+        ascent = _Ascent(self, objective, training, init)
+        training.state = ascent.state
+        training.extra["planes"] = ascent.store
+        if not np.isfinite(training.primal):
+            ascent.evaluate()
+        while not training.step(training.n_iter + 1):
+            estimate = ascent.exact_round()
+            last = training.n_iter + 1 == self.max_iter or training.seconds_left <= 0
+            if estimate <= _NEAR * self.tol or training.n_iter % _OFTEN == 0 or last:
+                ascent.evaluate()
+        training.bound(ascent.store.refresh(), ascent.store.certificate)
+
+
+class _Ascent:
+    """One training: the store of planes, the random order, the estimates that rule the passes."""
+
+    def __init__(self, learner: BlockFrankWolfe, objective: MarginObjective, training: Training, init: Any):
+        self.learner, self.objective, self.training = learner, objective, training
+        self.random = np.random.default_rng(learner.random_state)
+        if isinstance(init, PlaneStore) and init.objective is objective:
+            self.store = init
+            self.store.rescale(objective.c)
+        else:
+            self.store = PlaneStore(objective, learner.max_planes)
+        n = objective.n_examples
+        self.batch = min(n, learner.batch or max(8, -(-n // 8)))
+        self.gaps, self.exact_gaps = np.zeros(n), np.full(n, np.nan)
+        self.mean, self.steps = np.zeros(objective.n_weights), 0
+        self.absorbed = 0
+        self.oracle_work = oracle_work(objective)
+        state = training.resume()
+        if state is not None:
+            self.store.restore(state)
+            self.random.bit_generator.state = _unpack(state["random"])
+            self.gaps, self.exact_gaps, self.mean = (np.array(state[name]) for name in ("gaps", "exact_gaps", "mean"))
+            self.dual, self.steps, self.absorbed = float(state["own_dual"][0]), *(int(i) for i in state["counts"])
+            training.certificate = self.store.certificate
+        else:
+            self.dual = self.store.refresh()
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {
+            **self.store.state(),
+            "random": _pack(self.random.bit_generator.state),
+            "own_dual": np.array([self.dual]),
+            "counts": np.array([self.steps, self.absorbed]),
+            "gaps": self.gaps,
+            "exact_gaps": self.exact_gaps,
+            "mean": self.mean,
+        }
+
+    def query(self) -> np.ndarray:
+        """Weights for the oracle: those of the dual, moved into the cone exactly."""
+        return feasible(self.objective, self.store.weights.value)
+
+    def evaluate(self) -> None:
+        """Ask all examples at one point: a primal value, and a new plane for each."""
+        self.dual = self.store.refresh()
+        self.training.bound(self.dual, self.store.certificate)
+        for w in (self.query(), feasible(self.objective, self.mean)) if self.learner.averaging else (self.query(),):
+            answer = certain(self.objective, w, self.objective.ask(w), self.dual, self.learner.tol, self.training.seconds_left)
+            self.training.offer(w, self.objective.primal(w, answer.upper), is_exact(answer))
+            self.absorb(answer)
+
+    def absorb(self, answer: Answer) -> None:
+        """Take in new planes, then pass over the stored ones while that pays."""
+        steps = _STEPS if self.learner.corrective else 0
+        gain, work = self.store.add(answer.examples, answer.keys, steps, self.exact_gaps)
+        work += self.oracle_work * len(answer.examples)
+        order, store = self.random.permutation(self.objective.n_examples), self.store
+        if not store.explicit and self.absorbed % 4:
+            order = order[self.gaps[order] > _ACTIVE * self.gaps.mean()]
+        self.absorbed += 1
+        active = 0.0 if store.explicit else _ACTIVE
+        store.ascend(order, self.learner.cached_passes, steps, active, 1e-12 * abs(self.dual), gain, work, self.gaps)
+
+    def draw(self) -> np.ndarray:
+        """Examples of the next round: all in random order, or drawn in proportion to their last known gaps."""
+        n = self.objective.n_examples
+        if not self.learner.gap_sampling or np.isnan(self.exact_gaps).any() or not self.exact_gaps.sum() > 0:
+            return self.random.permutation(n)
+        share = 0.9 * self.exact_gaps / self.exact_gaps.sum() + 0.1 / n
+        return self.random.choice(n, n, p=share / share.sum())
+
+    def exact_round(self) -> float:
+        """One round over all examples in batches, each asked at the newest weights; returns an estimate of the relative gap."""
+        order = self.draw()
+        slack = np.zeros(self.objective.n_examples)
+        for start in range(0, len(order), self.batch):
+            examples = np.unique(order[start : start + self.batch])
+            answer = self.objective.ask(self.query(), examples)
+            slack[examples] = answer.upper
+            self.absorb(answer)
+            self.steps += 1
+            if self.learner.averaging:
+                self.mean += 2.0 / (self.steps + 1) * (self.store.weights.value - self.mean)
+        self.dual = self.store.refresh()
+        self.training.bound(self.dual, self.store.certificate)
+        w = self.store.weights.value
+        return relative(self.objective.primal(w, slack), self.dual) if not self.learner.gap_sampling else 0.0
+
+
+def feasible(objective: Objective, w: np.ndarray) -> np.ndarray:
+    """The nearest weights that satisfy the cone exactly."""
+    return w.copy() if objective.cone.is_free else objective.cone.repair(w)
+
+
+def certain(objective: Objective, w: np.ndarray, answer: Answer, dual: float, tol: float, seconds: float) -> Answer:
+    """The answer with its open brackets closed as far as the tolerance needs it: by more sweeps if they alone keep the gap open,
+    and by an exact search once nothing else does."""
+    if is_exact(answer):
+        return answer
+    reached = objective.primal(w, np.maximum(answer.value, 0.0))
+    allowed = max(tol * reached - (reached - dual), 0.25 * tol * reached)
+    efforts = (1, 2, 3) if reached - dual <= tol * reached else (1,)
+    return objective.close(w, answer, allowed, efforts, seconds)
+
+
+def is_exact(answer: Answer) -> bool:
+    """Whether the slacks are proven to rounding."""
+    return bool((answer.upper - np.maximum(answer.value, 0.0) <= 1e-9 * (1.0 + np.abs(answer.upper))).all())
+
+
+def oracle_work(objective: MarginObjective) -> float:
+    """Operations of one oracle call, on average: scores of all labels, and a pass over the edges."""
+    design, size = objective.design, objective.design.loss.shape[1]
+    sweeps = 1 if objective.exact else 8
+    work = len(design.x_val) * size + sweeps * (2 * len(design.edges) * size**2 + len(design.truth) * size)
+    return work / max(1, objective.n_examples)
+
+
+def _pack(state: Any) -> np.ndarray:
+    import json
+
+    return np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)
+
+
+def _unpack(array: np.ndarray) -> dict[str, Any]:
+    import json
+
+    return dict(json.loads(bytes(np.asarray(array, dtype=np.uint8))))

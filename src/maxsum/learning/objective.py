@@ -1,0 +1,311 @@
+r"""The objective that every learner minimises, and all that a learner sees of the data.
+
+.. math:: F(w) = \tfrac12\|w\|^2 + \sum_j c_j\,\xi_j(w),\qquad w \in \text{cone},\qquad c_j = C\,s_j / \textstyle\sum_i s_i
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.errors import InvalidSampleError
+from ..core.problem import Problem
+from ..core.result import Result
+from ..inference.base import Solver
+from ..inference.dispatch import TABLE, solve
+from ..kernels.design import Design
+from ..kernels.planes import Scratch, largest_difference, values
+from ..losses import Loss, as_loss
+from ..models.bound import BoundModel
+from ..models.cone import Cone
+from .oracles import BracketOracle, ForestOracle, Oracle, SolverOracle, augmented
+
+
+class Plane(NamedTuple):
+    r"""A linear lower bound on the slack of one example: :math:`\xi_j(w) \ge b - \langle w, z\rangle`.
+
+    ``key`` says where it comes from (the labelling), so that anyone can make it again.
+    """
+
+    example: int
+    offset: float
+    index: np.ndarray  # type: ignore[assignment]
+    value: np.ndarray
+    key: np.ndarray
+
+
+class Answer(NamedTuple):
+    """What an oracle found at ``w``: for each example the key of its most violated plane, the slack of that plane, and a proven
+    upper bound on the slack of any."""
+
+    examples: np.ndarray
+    keys: list[np.ndarray]
+    value: np.ndarray
+    upper: np.ndarray
+
+
+class Objective:
+    """What margin and trivial surrogates share: example weights, counters, the primal value.
+
+    Attributes
+    ----------
+    n_examples, n_weights : int
+    c : ndarray, shape (n_examples,)
+        Weight of each slack: ``C * sample_weight / sum(sample_weight)``.
+    cone : Cone
+    exact : bool
+        Whether ``upper`` of an answer equals the slack.
+    n_calls : int
+        Oracle calls, one an example.
+    seconds : float
+        Wall time in oracles.
+    """
+
+    exact = True
+    design: Design
+
+    def __init__(self, n_examples: int, cone: Cone, C: float, sample_weight: Any = None, n_jobs: int = 1):
+        check_C(C)
+        self.n_examples, self.cone, self.n_jobs = n_examples, cone, n_jobs
+        self.sample_weight = _sample_weight(sample_weight, n_examples)
+        self.c = float(C) * self.sample_weight / self.sample_weight.sum()
+        self.C = float(C)
+        self.n_calls, self.seconds = 0, 0.0
+
+    @property
+    def n_weights(self) -> int:
+        return self.cone.n_weights
+
+    def set_C(self, C: float) -> None:
+        """Change the regularisation; planes do not depend on it."""
+        check_C(C)
+        self.C = float(C)
+        self.c = self.C * self.sample_weight / self.sample_weight.sum()
+
+    def ask(self, w: np.ndarray, examples: np.ndarray | None = None, effort: int = 0) -> Answer:
+        """The most violated planes of some examples (all by default) at ``w``."""
+        examples = np.arange(self.n_examples) if examples is None else np.asarray(examples, dtype=np.int64)
+        started = time.perf_counter()
+        answer = self._ask(w, examples, effort)
+        self.seconds += time.perf_counter() - started
+        self.n_calls += len(examples)
+        return answer
+
+    def close(self, w: np.ndarray, answer: Answer, allowed: float, efforts: Sequence[int], seconds: float = np.inf) -> Answer:
+        """The answer with more effort where its bracket is open, until ``c @ (upper - value) <= allowed``.
+
+        Parameters
+        ----------
+        allowed : float
+            Part of the objective that the oracle may leave unproven.
+        efforts : sequence of int
+            What to try, in this order (see the oracles).
+        seconds : float
+            No new call is made after this time.
+        """
+        value, upper, keys = answer.value.copy(), answer.upper.copy(), list(answer.keys)
+        ends = time.perf_counter() + seconds
+        for effort in efforts:
+            loose = self.c[answer.examples] * (upper - np.maximum(value, 0.0))
+            order = np.argsort(-loose, kind="stable")
+            enough = int(np.searchsorted(-(loose.sum() - np.cumsum(loose[order])), -0.5 * allowed)) + 1
+            if loose.sum() <= allowed:
+                break
+            for i in order[:enough]:
+                if loose[i] <= 0 or time.perf_counter() >= ends:
+                    break
+                better = self.ask(w, answer.examples[i : i + 1], effort)
+                if better.value[0] > value[i]:
+                    value[i], keys[i] = better.value[0], better.keys[0]
+                upper[i] = max(value[i], min(upper[i], better.upper[0]))
+        return Answer(answer.examples, keys, value, upper)
+
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+        raise NotImplementedError
+
+    def plane(self, j: int, key: np.ndarray) -> Plane:
+        """The plane that a key stands for."""
+        raise NotImplementedError
+
+    def evaluate(self, w: np.ndarray) -> float:
+        """The objective at ``w`` by an independent way, for certificates: an upper bound where slacks are relaxed."""
+        raise NotImplementedError
+
+    def content(self) -> Iterable[np.ndarray]:
+        """Arrays that tell these data from others."""
+        return (*self.design, self.cone.nonneg, *self.cone.tables)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the data, without the weights of examples."""
+        from .checkpoint import digest_arrays
+
+        return digest_arrays(self.content())
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What oracles remember, for a checkpoint."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """The state that `state` gave."""
+
+    def primal(self, w: np.ndarray, slack: np.ndarray) -> float:
+        r""":math:`\tfrac12\|w\|^2 + \sum_j c_j\,\xi_j`."""
+        return float(0.5 * (w @ w) + self.c @ slack)
+
+
+class MarginObjective(Objective):
+    r"""Margin-rescaled hinge: :math:`\xi_j(w) = \max_y L(y_j, y) - \langle w, z_j(y)\rangle`, with
+    :math:`z_j(y) = \Psi(x_j, y_j) - \Psi(x_j, y)`; problems (21) and (23) of 003.
+
+    Parameters
+    ----------
+    model : BoundModel
+        With labels.
+    C : float
+    loss : Loss or str
+    oracle : None, str, Solver or callable
+        Who maximises the loss-augmented problems: by structure (None), a solver, or a function of a `Problem` that
+        returns labels, or (labels, upper bound), or a `Result`.
+    sample_weight : array-like, optional
+    n_jobs : int
+        Threads over examples.
+    """
+
+    def __init__(
+        self,
+        model: BoundModel,
+        C: float = 1.0,
+        loss: Loss | str = "hamming",
+        oracle: Any = None,
+        sample_weight: Any = None,
+        n_jobs: int = 1,
+    ):
+        super().__init__(model.n_examples, model.cone, C, sample_weight, n_jobs)
+        self.model, self.loss = model, as_loss(loss)
+        self.loss_table = loss_table(model, self.loss)
+        self.design = model.design(self.loss_table)
+        self.size = int(largest_difference(self.design))
+        self.oracle = choose_oracle(model, self.design, oracle)
+        self.exact = self.oracle.exact
+        self.scratch = self.new_scratch(1)
+
+    def new_scratch(self, capacity: int) -> Scratch:
+        """Work space for kernels."""
+        nodes = int(np.diff(self.design.node_ptr).max(initial=1))
+        return Scratch(
+            np.zeros(self.size, dtype=np.int32),
+            np.zeros(self.size),
+            np.zeros(self.n_weights),
+            np.zeros(max(1, capacity)),
+            np.zeros(max(1, capacity)),
+            np.zeros(max(1, capacity), dtype=np.int64),
+            np.zeros(nodes, dtype=np.uint8),
+            np.zeros((nodes, self.model.n_labels)),
+            np.zeros(self.model.n_labels),
+            np.zeros(self.model.n_labels, dtype=np.uint8),
+            np.zeros(self.model.n_labels + 1, dtype=np.int64),
+        )
+
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+        keys, gap = self.oracle.answer(w, examples, effort, self.n_jobs)
+        value = self.values(w, examples, keys)
+        return Answer(examples, keys, value, np.maximum(value + gap, 0.0))
+
+    def values(self, w: np.ndarray, examples: np.ndarray, keys: Sequence[np.ndarray]) -> np.ndarray:
+        r"""Slacks :math:`b - \langle w, z\rangle` of one labelling an example."""
+        out = np.empty(len(examples))
+        ptr = np.cumsum([0] + [len(key) for key in keys], dtype=np.int64)
+        values(self.design, examples, ptr, np.concatenate(keys).astype(np.int32), w, self.scratch, out)
+        return out
+
+    def plane(self, j: int, key: np.ndarray) -> Plane:
+        index, value = self.model.difference(j, key)
+        rows = slice(self.model.data.node_ptr[j], self.model.data.node_ptr[j + 1])
+        offset = float(self.loss_table[rows][np.arange(len(key)), key].sum())
+        return Plane(j, offset, index, value, np.asarray(key))
+
+    def state(self) -> dict[str, np.ndarray]:
+        return self.oracle.state() if hasattr(self.oracle, "state") else {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        if hasattr(self.oracle, "restore"):
+            self.oracle.restore(state)
+
+    def evaluate(self, w: np.ndarray) -> float:
+        """The objective with slacks from the certificates of fresh solves, checked in plain numpy.
+
+        Loopy problems are solved by `TRWS` first; only if their open gaps matter are they searched.
+        """
+        problems = [self.loss_problem(w, j) for j in range(self.n_examples)]
+        first = [solve(p) if not p.n_edges or any(row.fits(p) for row in TABLE) else solve(p, "TRWS") for p in problems]
+        truth = np.array([problem.score(self.model.truth(j)) for j, problem in enumerate(problems)])
+        upper = np.array([_proven(problem, result) for problem, result in zip(problems, first, strict=True)]) - truth
+        loose = self.c * np.array([result.gap for result in first])
+        total = self.primal(w, np.maximum(upper, 0.0))
+        for j in np.argsort(-loose, kind="stable"):
+            if loose[j] <= 1e-5 * total / self.n_examples:
+                break
+            again = solve(problems[j], init=first[j], time_limit=5.0)
+            upper[j] = min(upper[j], _proven(problems[j], again) - truth[j])
+        return self.primal(w, np.maximum(upper, 0.0))
+
+    def loss_problem(self, w: np.ndarray, j: int) -> Problem:
+        """The loss-augmented problem of example ``j``, made from its parts without the kernels."""
+        problem, labels = self.model.problem(w, j), self.model.truth(j)
+        rows = slice(self.model.data.node_ptr[j], self.model.data.node_ptr[j + 1])
+        table = self.loss.table(labels, self.model.n_labels) * self.model.data.node_weights[rows, None]
+        return Problem(
+            problem.graph, problem.unary + table, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states
+        )
+
+
+def _proven(problem: Problem, result: Result) -> float:
+    """The bound of a result, from its certificate."""
+    return np.inf if result.certificate is None else result.certificate.bound(problem)
+
+
+def loss_table(model: BoundModel, loss: Loss) -> np.ndarray:
+    """Loss of each label at each node of the union, node weights of the samples included."""
+    ptr = model.data.node_ptr
+    rows = [loss.table(model.truth(j), model.n_labels) for j in range(model.n_examples)]
+    table = np.concatenate(rows).reshape(int(ptr[-1]), model.n_labels) * model.data.node_weights[:, None]
+    return np.ascontiguousarray(table)
+
+
+def choose_oracle(model: BoundModel, design: Design, oracle: Any) -> Oracle:
+    """The oracle that fits the graphs and the cone: see `MarginObjective`."""
+    if oracle is not None:
+        if isinstance(oracle, (str, Solver)) or callable(oracle):
+            name = oracle if isinstance(oracle, str) else type(oracle).__name__
+            exact = name in ("TreeDP", "MaxFlow", "JunctionTree", "Exhaustive")
+            return BracketOracle(model, design) if name == "bracket" else SolverOracle(model, design.loss, oracle, exact)
+        if hasattr(oracle, "answer"):
+            return oracle
+        raise InvalidSampleError(f"oracle is {oracle!r}, wanted None, a solver, its name, or a function of a Problem.")
+    if model.is_forest:
+        return ForestOracle(model, design)
+    random = np.random.default_rng(0).standard_normal(model.n_weights)
+    for probe in (random, -random):
+        w = model.cone.repair(model.cone.project(probe).weights)
+        for problem in augmented(model, design.loss, w, range(min(model.n_examples, 8))):
+            if problem.n_edges and not any(row.fits(problem) for row in TABLE):
+                return BracketOracle(model, design)
+    return SolverOracle(model, design.loss, None, True)
+
+
+def check_C(C: Any) -> None:
+    """Refuse what is not a positive number."""
+    if isinstance(C, bool) or not isinstance(C, (int, float, np.number)) or not 0 < C < np.inf:
+        raise InvalidSampleError(f"C is {C!r}, wanted a finite number > 0.")
+
+
+def _sample_weight(given: Any, n_examples: int) -> np.ndarray:
+    weight = np.ones(n_examples) if given is None else np.asarray(given, dtype=np.float64)
+    if weight.shape != (n_examples,) or not (np.isfinite(weight) & (weight >= 0)).all() or not weight.sum() > 0:
+        raise InvalidSampleError(f"sample_weight is {given!r}, wanted {n_examples} finite numbers >= 0 that are not all 0.")
+    return weight

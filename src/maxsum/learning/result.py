@@ -1,0 +1,107 @@
+"""What a learner returns: weights, what is proven about them, and the proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.result import Guarantee, Termination
+
+if TYPE_CHECKING:
+    from .certificate import DualCertificate
+
+
+@dataclass(frozen=True)
+class LearningPoint:
+    """State of a training at one moment."""
+
+    iteration: int
+    seconds: float
+    objective: float
+    lower_bound: float
+    n_oracle_calls: int
+
+    @property
+    def gap(self) -> float:
+        return self.objective - self.lower_bound
+
+    @property
+    def relative_gap(self) -> float:
+        return relative(self.objective, self.lower_bound)
+
+
+@dataclass(frozen=True, eq=False)
+class LearningResult:
+    """Answer of a learner.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_weights,)
+        In the cone of the model, exactly.
+    objective : float
+        An upper bound on ``F(weights)``: equal to it where the oracle is exact, with dual bounds as slacks elsewhere.
+    lower_bound : float
+        No weights of the cone have a smaller objective; ``-inf`` where the learner proves nothing.
+    gap : float
+        ``objective - lower_bound``.
+    termination : Termination
+        Why it stopped.
+    guarantee : Guarantee
+        ``within_gap`` with a finite lower bound, ``optimal`` if the gap is at rounding level, else ``feasible``.
+    oracle_guarantee : Guarantee
+        What the oracle proved at ``weights``: ``optimal``, or ``within_gap`` for some example (relaxed slacks).
+    certificate : DualCertificate or None
+        ``certificate.verify(objective, weights)``.
+    n_iter, n_oracle_calls : int
+    seconds, oracle_seconds, qp_seconds : float
+    trace : tuple of LearningPoint
+    learner, message : str
+    """
+
+    weights: np.ndarray
+    objective: float
+    lower_bound: float
+    termination: Termination
+    oracle_guarantee: Guarantee
+    certificate: DualCertificate | None
+    learner: str
+    n_iter: int = 0
+    n_oracle_calls: int = 0
+    seconds: float = 0.0
+    oracle_seconds: float = 0.0
+    qp_seconds: float = 0.0
+    message: str = ""
+    trace: tuple[LearningPoint, ...] = field(default=(), repr=False)
+    extra: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def gap(self) -> float:
+        return float(max(0.0, self.objective - self.lower_bound))
+
+    @property
+    def relative_gap(self) -> float:
+        """``gap / objective``, and 0 if the gap is 0."""
+        return relative(self.objective, self.lower_bound)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        if not np.isfinite(self.lower_bound):
+            return Guarantee.feasible
+        return Guarantee.optimal if self.relative_gap <= 1e-9 else Guarantee.within_gap
+
+    def __repr__(self) -> str:
+        return (
+            f"LearningResult({self.guarantee}, objective={self.objective:.8g}, lower_bound={self.lower_bound:.8g}, "
+            f"relative gap={self.relative_gap:.2g}, {self.learner}, {self.termination}, {self.n_oracle_calls} oracle calls, "
+            f"{self.seconds:.3g} s)"
+        )
+
+
+def relative(objective: float, lower_bound: float) -> float:
+    """Gap relative to the objective."""
+    gap = objective - lower_bound
+    if gap <= 0:
+        return 0.0
+    return float(gap / abs(objective)) if np.isfinite(gap) and objective != 0 else float("inf")

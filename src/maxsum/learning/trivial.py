@@ -1,0 +1,200 @@
+"""TrivialObjective: examples must have strictly trivial equivalents; no max-sum solver is needed to learn that."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InvalidSampleError
+from ..inference.parallel import n_threads, thread_map
+from ..kernels.net import adjacency
+from ..kernels.perceptron import trivial_check, trivial_sweeps
+from ..models.bound import BoundModel
+from ..models.cone import Cone
+from .objective import Answer, Objective, Plane
+
+_NONE = np.full(3, -1, dtype=np.int64)
+
+
+class TrivialObjective(Objective):
+    r"""Problem 6 of 003: weights of the model and potentials of each example, such that the reparametrised problem of each
+    example is strictly trivial with the true labelling, by a margin of 1:
+
+    .. math::
+        \tfrac12\|w\|^2 + \tfrac12\sum_j\|\varphi_j\|^2 + \sum_j c_j \xi_j, \qquad
+        \xi_j = \max\Big(0,\; \max_{t,\,k \ne y_t} 1 - q^\varphi_t(y_t) + q^\varphi_t(k),\;
+        \max_{tt',\,(k,l) \ne (y_t, y_{t'})} 1 - g^\varphi_{tt'}(y_t, y_{t'}) + g^\varphi_{tt'}(k, l)\Big)
+
+    A slack below 1 proves that the example is predicted without error, and that the linear relaxation is tight there, so
+    :math:`\sum_j \xi_j` bounds the number of wrong examples (0/1 loss).
+
+    The weights of the objective are those of the model, then the potentials, :math:`2 E_j K` an example; see `model_weights`
+    and `potentials`. The key of a plane is (node, label, -1) or (edge, label, label), in numbers of its example; (-1, -1, -1) is
+    the plane :math:`\xi_j \ge 0`.
+
+    Parameters
+    ----------
+    model : BoundModel
+        With labels.
+    C : float
+    sample_weight : array-like, optional
+    n_jobs : int
+        Threads over examples.
+    """
+
+    def __init__(self, model: BoundModel, C: float = 1.0, sample_weight: Any = None, n_jobs: int = 1):
+        data, size = model.data, model.n_labels
+        n_all = model.n_weights + 2 * len(data.edges) * size
+        nonneg = np.zeros(n_all, dtype=bool)
+        nonneg[: model.n_weights] = model.cone.nonneg
+        super().__init__(model.n_examples, Cone(n_all, nonneg, model.cone.tables), C, sample_weight, n_jobs)
+        self.model = model
+        self.design = model.design(np.zeros((len(data.n_states), size)))
+        self.incidence = adjacency(len(data.n_states), data.edges)
+
+    def model_weights(self, w: Any) -> np.ndarray:
+        """The weights of the classifier among all weights."""
+        return self._checked(w)[: self.model.n_weights].copy()
+
+    def potentials(self, w: Any, j: int) -> np.ndarray:
+        r"""Potentials :math:`\varphi_j` as messages (2, E, K) of ``model.problem(model_weights(w), j)``."""
+        first, last = self.model.data.edge_ptr[j], self.model.data.edge_ptr[j + 1]
+        return np.ascontiguousarray(self._phi(self._checked(w))[first:last].transpose(1, 0, 2))
+
+    def _phi(self, w: np.ndarray) -> np.ndarray:
+        return w[self.model.n_weights :].reshape(len(self.design.edges), 2, self.model.n_labels)
+
+    def _checked(self, w: Any) -> np.ndarray:
+        array = np.ascontiguousarray(w, dtype=np.float64)
+        if array.shape != (self.n_weights,) or not np.isfinite(array).all():
+            raise InvalidSampleError(
+                f"weights have shape {array.shape}, wanted {self.n_weights} finite numbers: {self.model.n_weights} weights of the "
+                "model, then the potentials."
+            )
+        return array
+
+    def check(self, w: np.ndarray, examples: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        r"""For each example: the smallest :math:`\langle z, w\rangle` of its inequalities, their keys, how many are :math:`\le 0`."""
+        examples = np.arange(self.n_examples) if examples is None else examples
+        least, keys = np.empty(len(examples)), np.empty((len(examples), 3), dtype=np.int64)
+        violated = np.empty(len(examples), dtype=np.int64)
+        phi = self._phi(w)
+
+        ptr, edge, side = self.incidence
+
+        def run(part: slice) -> None:
+            row, found = np.empty(self.model.n_labels), (least[part], keys[part], violated[part])
+            trivial_check(
+                self.design,
+                ptr,
+                edge,
+                side,
+                self.model.data.n_states,
+                examples[part],
+                w,
+                phi,
+                row,
+                found[0],
+                found[1],
+                found[2],
+            )
+
+        cuts = np.linspace(0, len(examples), n_threads(self.n_jobs) + 1).astype(int)
+        thread_map(run, [slice(a, b) for a, b in pairwise(cuts.tolist()) if b > a], self.n_jobs)
+        return least, keys, violated
+
+    def sweeps(self, w: np.ndarray, examples: np.ndarray, max_sweeps: int, total: np.ndarray) -> tuple[int, int, int]:
+        """Algorithm 3 on ``w`` in place, see `trivial_sweeps`: (sweeps, updates, updates of the last sweep)."""
+        design, size = self.design, self.model.n_labels
+        sums, bank = np.empty((len(design.truth), size)), np.empty((len(design.edge_index), size * size))
+        ptr, edge, side = self.incidence
+        states, phi = self.model.data.n_states, self._phi(w)
+        found = trivial_sweeps(design, ptr, edge, side, states, examples, max_sweeps, self._shared, w, phi, sums, bank, total)
+        return int(found[0]), int(found[1]), int(found[2])
+
+    @cached_property
+    def _shared(self) -> int:
+        """How `trivial_sweeps` may read tables: see there."""
+        if self.design.edge_step[1] or not (np.diff(self.design.f_ptr) == 1).all():
+            return 0
+        rows = [row[row >= 0] for row in self.design.edge_index.reshape(len(self.design.edge_index), -1)]
+        once = [np.unique(row) for row in rows]
+        if len(np.unique(np.concatenate(once))) < sum(map(len, once)):
+            return 0
+        return 2 if sum(map(len, once)) == sum(map(len, rows)) else 1
+
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+        least, keys, _ = self.check(np.ascontiguousarray(w, dtype=np.float64), examples)
+        value = np.maximum(1.0 - least, 0.0)
+        chosen = [key if slack > 0 else _NONE for key, slack in zip(keys, value, strict=True)]
+        return Answer(examples, chosen, value, value.copy())
+
+    def plane(self, j: int, key: np.ndarray) -> Plane:
+        item, k, m = (int(i) for i in key)
+        if item < 0:
+            return Plane(j, 0.0, np.zeros(0, dtype=np.int64), np.zeros(0), np.asarray(key))
+        design, size, first = self.design, self.model.n_labels, self.model.n_weights
+        index: list[np.ndarray] = []
+        value: list[np.ndarray] = []
+
+        def features(ptr: np.ndarray, col: np.ndarray, val: np.ndarray, row: int, weights: np.ndarray, sign: float) -> None:
+            own = slice(ptr[row], ptr[row + 1])
+            index.append(weights[col[own]])
+            value.append(sign * val[own])
+
+        def potential(edge: int, side: int, label: int, sign: float) -> None:
+            index.append(np.array([first + (2 * edge + side) * size + label]))
+            value.append(np.array([sign]))
+
+        if m < 0:
+            v = int(design.node_ptr[j]) + item
+            for label, sign in ((int(design.truth[v]), 1.0), (k, -1.0)):
+                row = int(v * design.node_step[0] + label * design.node_step[1])
+                features(design.x_ptr, design.x_col, design.x_val, row, design.node_index[:, label], sign)
+                ptr, edge, side = self.incidence
+                for i in range(ptr[v], ptr[v + 1]):
+                    potential(int(edge[i]), int(side[i]), label, -sign)
+        else:
+            e = int(design.edge_ptr[j]) + item
+            s, t = (int(design.truth[v]) for v in design.edges[e])
+            for (a, b), sign in (((s, t), 1.0), ((k, m), -1.0)):
+                row = int(e * design.edge_step[0] + (a * size + b) * design.edge_step[1])
+                features(design.f_ptr, design.f_col, design.f_val, row, design.edge_index[:, a, b], sign)
+                potential(e, 0, a, sign)
+                potential(e, 1, b, sign)
+        places, values = np.concatenate(index), np.concatenate(value)
+        places, values = places[places >= 0], values[places >= 0]
+        unique, inverse = np.unique(places, return_inverse=True)
+        total = np.bincount(inverse.ravel(), weights=values, minlength=len(unique))
+        return Plane(j, 1.0, unique[total != 0].astype(np.int64), total[total != 0], np.asarray(key))
+
+    def evaluate(self, w: np.ndarray) -> float:
+        w = self._checked(w)
+        own = self.model_weights(w)
+        slack = np.zeros(self.n_examples)
+        for j in range(self.n_examples):
+            problem = self.model.problem(own, j)
+            if problem.n_nodes:
+                slack[j] = _slack(problem.reparametrize(self.potentials(w, j)), self.model.truth(j))
+        return self.primal(w, slack)
+
+
+def _slack(problem: Any, truth: np.ndarray) -> float:
+    """Largest of 0 and of 1 minus the margins of a reparametrised problem, by plain numpy."""
+    nodes = np.arange(problem.n_nodes)
+    shown = np.arange(problem.n_labels) < problem.n_states[:, None]
+    others = shown.copy()
+    others[nodes, truth] = False
+    margins = problem.unary[nodes, truth][:, None] - problem.unary
+    slack = float((1.0 - margins[others]).max(initial=0.0))
+    if problem.n_edges:
+        u, v = problem.graph.edges.T
+        tables, edges = problem.edge_scores(), np.arange(problem.n_edges)
+        allowed = shown[u][:, :, None] & shown[v][:, None, :]
+        allowed[edges, truth[u], truth[v]] = False
+        margins = tables[edges, truth[u], truth[v]][:, None, None] - tables
+        slack = max(slack, float((1.0 - margins[allowed]).max(initial=0.0)))
+    return slack

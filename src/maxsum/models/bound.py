@@ -1,0 +1,289 @@
+"""BoundModel: a model that knows its training data; weights to problems, labellings to features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..core.cliques import Cliques
+from ..core.errors import InvalidSampleError
+from ..core.graph import Graph
+from ..core.problem import Problem
+from ..kernels.design import Design
+from .cone import Cone
+from .sample import GraphSample
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Features of a list of samples as one disjoint union.
+
+    Attributes
+    ----------
+    graphs : tuple of Graph
+    node_ptr, edge_ptr : ndarray of int64, shape (n_examples + 1,)
+    edges : ndarray of int32, shape (n_edges, 2)
+        In node numbers of the union.
+    x : ndarray or csr_array
+        Node features; a row a node, or a row a (node, label) if ``joint``.
+    f : csr_array
+        Edge features; a row an edge, or a row an (edge, label, label).
+    n_states : ndarray of int32, shape (n_nodes,)
+    node_types : ndarray of int64, shape (n_nodes,)
+    node_weights : ndarray, shape (n_nodes,)
+    joint : bool
+    """
+
+    graphs: tuple[Graph, ...]
+    node_ptr: np.ndarray
+    edge_ptr: np.ndarray
+    edges: np.ndarray
+    x: Any
+    f: Any
+    n_states: np.ndarray
+    node_types: np.ndarray
+    node_weights: np.ndarray
+    joint: bool = False
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.graphs)
+
+    def rows(self, examples: np.ndarray | None) -> np.ndarray | slice:
+        """Node rows of some examples, or of all."""
+        return slice(None) if examples is None else _rows(self.node_ptr, examples)
+
+
+class Tables(NamedTuple):
+    """Pairwise tables of a union: a shared bank, or (``own``) one table an edge."""
+
+    bank: np.ndarray
+    edge_table: np.ndarray
+    edge_weight: np.ndarray
+    own: bool
+
+    def of(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Bank, table numbers and weights of the edges ``first .. last - 1``."""
+        if self.own and last > first:
+            return self.bank[first:last], np.arange(last - first, dtype=np.int32), self.edge_weight[first:last]
+        bank = self.bank if len(self.bank) else np.zeros((1, *self.bank.shape[1:]))
+        return bank, self.edge_table[first:last], self.edge_weight[first:last]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundModel:
+    r"""A model bound to training data: ``w @ feature(j, y) == problem(w, j).score(y)``.
+
+    Node :math:`v` with features :math:`x_v` has scores :math:`q_v(k) = \sum_f x_{vf}\, w[\text{node\_index}_{fk}]`, an edge alike
+    with ``edge_index``. Which weights exist, and which share a number, is all in these two maps.
+
+    Attributes
+    ----------
+    n_weights, n_labels, n_examples : int
+    names : list of str
+        Name of each weight.
+    cone : Cone
+        Weights that the model allows.
+    classes : tuple of ndarray
+        Labels of each node type.
+    labels : tuple of ndarray or None
+        The training labellings as numbers ``0 .. K - 1``.
+    """
+
+    encode: Callable[[Sequence[GraphSample]], Encoded]
+    data: Encoded
+    node_index: np.ndarray
+    edge_index: np.ndarray
+    cone: Cone
+    classes: tuple[np.ndarray, ...]
+    n_labels: int
+    name: Callable[[], list[str]]
+    labels: np.ndarray | None = None
+
+    @property
+    def n_weights(self) -> int:
+        return self.cone.n_weights
+
+    @property
+    def n_examples(self) -> int:
+        return self.data.n_examples
+
+    @property
+    def names(self) -> list[str]:
+        return self.name()
+
+    # ---- weights to scores -------------------------------------------------------------------------------------
+
+    def unary(self, w: np.ndarray, data: Encoded | None = None, rows: Any = slice(None)) -> np.ndarray:
+        """Node scores of the union (``-inf`` where a node has fewer labels)."""
+        data = self.data if data is None else data
+        table = _take(w, self.node_index)
+        if data.joint:
+            scores = np.asarray(data.x @ table[:, 0]).reshape(len(data.n_states), self.n_labels)[rows]
+        else:
+            scores = np.asarray((data.x if isinstance(rows, slice) and rows == slice(None) else data.x[rows]) @ table)
+        states = data.n_states[rows]
+        if (states < self.n_labels).any():
+            scores = np.where(np.arange(self.n_labels) < states[:, None], scores, -np.inf)
+        return np.ascontiguousarray(scores)
+
+    def tables(self, w: np.ndarray, data: Encoded | None = None) -> Tables:
+        """Pairwise tables of the union; edges with a single feature share the bank of its weights."""
+        data = self.data if data is None else data
+        bank = _take(w, self.edge_index)
+        n_edges, n_labels = len(data.edges), self.n_labels
+        if data.joint:
+            own = np.asarray(data.f @ bank[:, 0, 0]).reshape(n_edges, n_labels, n_labels)
+        else:
+            if (np.diff(data.f.indptr) == 1).all():
+                return Tables(bank, data.f.indices.astype(np.int32), data.f.data, False)
+            own = np.asarray(data.f @ bank.reshape(len(bank), -1)).reshape(n_edges, n_labels, n_labels)
+        return Tables(own, np.arange(n_edges, dtype=np.int32), np.ones(n_edges), True)
+
+    def problem(self, w: np.ndarray, j: int) -> Problem:
+        """Max-sum problem of training example ``j`` under the weights ``w``."""
+        return self._problems(self._checked(w), self.data, [j])[0]
+
+    def problems(self, w: np.ndarray, samples: Sequence[GraphSample] | None = None) -> list[Problem]:
+        """Max-sum problems of new samples, or of all training examples."""
+        data = self.data if samples is None else self.encode(samples)
+        return self._problems(self._checked(w), data, range(data.n_examples))
+
+    def _problems(self, w: np.ndarray, data: Encoded, which: Sequence[int]) -> list[Problem]:
+        tables = self.tables(w, data)
+        unary = self.unary(
+            w, data, slice(None) if list(which) == list(range(data.n_examples)) else _rows(data.node_ptr, np.asarray(which))
+        )
+        start, problems = 0, []
+        for j in which:
+            states = data.n_states[data.node_ptr[j] : data.node_ptr[j + 1]]
+            bank, edge_table, edge_weight = tables.of(int(data.edge_ptr[j]), int(data.edge_ptr[j + 1]))
+            problems.append(
+                Problem._trusted(
+                    graph=data.graphs[j],
+                    unary=unary[start : start + len(states)],
+                    tables=bank,
+                    edge_table=edge_table,
+                    edge_weight=edge_weight,
+                    n_states=states,
+                    cliques=Cliques.build(None, states, self.n_labels),
+                    offset=0.0,
+                )
+            )
+            start += len(states)
+        return problems
+
+    def _checked(self, w: Any) -> np.ndarray:
+        array = np.ascontiguousarray(w, dtype=np.float64)
+        if array.shape != (self.n_weights,) or not np.isfinite(array).all():
+            raise InvalidSampleError(f"w has shape {array.shape}, wanted {self.n_weights} finite weights.")
+        return array
+
+    # ---- labellings to features --------------------------------------------------------------------------------
+
+    def feature(self, j: int, labels: Any) -> np.ndarray:
+        r"""Joint feature vector :math:`\Psi(x_j, y)`."""
+        n = int(self.data.node_ptr[j + 1] - self.data.node_ptr[j])
+        labels = np.asarray(labels)
+        if labels.shape != (n,):
+            raise InvalidSampleError(f"labels of example {j} have shape {labels.shape}, wanted ({n},).")
+        node = np.zeros((n, self.n_labels))
+        node[np.arange(n), labels] = 1.0
+        edges = self.data.graphs[j].edges
+        edge = np.zeros((len(edges), self.n_labels, self.n_labels))
+        edge[np.arange(len(edges)), labels[edges[:, 0]], labels[edges[:, 1]]] = 1.0
+        return self.feature_marginals(j, node, edge)
+
+    def feature_marginals(self, j: int, node: np.ndarray, edge: np.ndarray) -> np.ndarray:
+        """Expected features under node marginals (n, K) and edge marginals (E, K, K): the adjoint of ``w -> scores``."""
+        data = self.data
+        rows = slice(int(data.node_ptr[j]), int(data.node_ptr[j + 1]))
+        edges = slice(int(data.edge_ptr[j]), int(data.edge_ptr[j + 1]))
+        result = np.zeros(self.n_weights)
+        if data.joint:
+            size = self.n_labels
+            x = data.x[rows.start * size : rows.stop * size]
+            f = data.f[edges.start * size**2 : edges.stop * size**2]
+            _add(result, self.node_index[:, :1], np.asarray(x.T @ node.reshape(-1))[:, None])
+            _add(result, self.edge_index[:, :1, :1], np.asarray(f.T @ edge.reshape(-1))[:, None, None])
+            return result
+        _add(result, self.node_index, np.asarray(data.x[rows].T @ node))
+        count = edge.reshape(len(edge), self.n_labels**2)
+        _add(result, self.edge_index, np.asarray(data.f[edges].T @ count).reshape(self.edge_index.shape))
+        return result
+
+    def difference(self, j: int, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        r"""Sparse :math:`z = \Psi(x_j, y_j) - \Psi(x_j, y)`: sorted indices and values, by the slow and certain way."""
+        truth = self.truth(j)
+        z = self.feature(j, truth) - self.feature(j, labels)
+        index = np.flatnonzero(z)
+        return index.astype(np.int64), z[index]
+
+    def truth(self, j: int) -> np.ndarray:
+        """The training labelling of example ``j``."""
+        if self.labels is None:
+            raise InvalidSampleError("the model was bound without labels; give them to bind().")
+        return self.labels[self.data.node_ptr[j] : self.data.node_ptr[j + 1]]
+
+    def design(self, loss: np.ndarray) -> Design:
+        """Arrays for the kernels; ``loss`` (n_nodes, K) is the loss of each label at each node."""
+        if self.labels is None:
+            raise InvalidSampleError("the model was bound without labels; give them to bind().")
+        data, size = self.data, self.n_labels
+        x, f = sparse.csr_array(data.x), data.f
+        node_index = np.repeat(self.node_index[:, :1], size, axis=1) if data.joint else self.node_index
+        edge_index = (
+            np.broadcast_to(self.edge_index[:, :1, :1], (len(self.edge_index), size, size)) if data.joint else self.edge_index
+        )
+        return Design(
+            data.node_ptr,
+            data.edge_ptr,
+            data.edges,
+            x.indptr.astype(np.int64),
+            x.indices.astype(np.int32),
+            x.data.astype(np.float64),
+            np.ascontiguousarray(node_index),
+            np.where((node_index == node_index[:, :1] + np.arange(size)).all(axis=1), node_index[:, 0], -1).astype(np.int32),
+            np.array([size, 1] if data.joint else [1, 0], dtype=np.int64),
+            f.indptr.astype(np.int64),
+            f.indices.astype(np.int32),
+            f.data.astype(np.float64),
+            np.ascontiguousarray(edge_index),
+            np.array([size**2, 1] if data.joint else [1, 0], dtype=np.int64),
+            self.labels,
+            loss,
+        )
+
+    @cached_property
+    def is_forest(self) -> bool:
+        """Whether no training graph has a cycle."""
+        return all(graph.is_forest for graph in self.data.graphs)
+
+    def with_labels(self, labels: np.ndarray) -> BoundModel:
+        return replace(self, labels=labels)
+
+
+def _take(w: np.ndarray, index: np.ndarray) -> np.ndarray:
+    return np.where(index >= 0, w[np.maximum(index, 0)], 0.0) if len(w) else np.zeros(index.shape)
+
+
+def _add(result: np.ndarray, index: np.ndarray, value: np.ndarray) -> None:
+    used = index >= 0
+    np.add.at(result, index[used], value[used])
+
+
+def _rows(ptr: np.ndarray, examples: np.ndarray) -> np.ndarray:
+    sizes = ptr[examples + 1] - ptr[examples]
+    starts = np.repeat(ptr[examples] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+    return starts + np.arange(int(sizes.sum()))
+
+
+def node_weights(samples: Sequence[GraphSample]) -> np.ndarray:
+    """Weight of each node of the union in the loss."""
+    given = [np.ones(s.n_nodes) if s.node_weights is None else s.node_weights for s in samples]
+    return np.concatenate([np.zeros(0)] + given)

@@ -1,0 +1,157 @@
+"""Labels of training samples: classes declared or found, coded as numbers, unknown ones taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InvalidSampleError
+from ..core.graph import Graph
+from .sample import GraphSample
+
+
+def as_classes(classes: Any, samples: Sequence[GraphSample], labels: Sequence[np.ndarray] | None) -> tuple[np.ndarray, ...]:
+    """The labels of each node type, declared or found in the training labels."""
+    n_types = 1 + max((int(s.node_types.max()) for s in samples if s.node_types is not None and s.n_nodes), default=0)
+    if classes is not None:
+        known = tuple(_declared(c) for c in _several(classes))
+        if len(known) not in (1, n_types):
+            raise InvalidSampleError(
+                f"classes has {len(known)} lists of labels, but there are {n_types} types of nodes; wanted one for each."
+            )
+        return known if len(known) == n_types else known * n_types
+    if labels is None:
+        raise InvalidSampleError("neither labels nor classes are given; wanted one of them to know what can be predicted.")
+    found = []
+    for t in range(n_types):
+        own = [
+            y[s.node_types == t] if s.node_types is not None else y if t == 0 else y[:0]
+            for s, y in zip(samples, labels, strict=True)
+        ]
+        own = [y for y in own if len(y)]
+        found.append(np.unique(np.concatenate(own)) if own else np.zeros(0, dtype=np.int64))
+    if not any(len(c) for c in found):
+        raise InvalidSampleError("no node has a label, so there are no classes; give classes=[...] or labels.")
+    return tuple(found)
+
+
+def _several(classes: Any) -> list[Any]:
+    """Classes of each node type: one list, or a list of lists."""
+    if not isinstance(classes, (list, tuple, np.ndarray)):
+        raise InvalidSampleError(f"classes is {classes!r}, wanted a list of different labels, or one for each node type.")
+    nested = len(classes) > 0 and all(isinstance(c, (list, tuple, np.ndarray)) and np.ndim(c) == 1 for c in classes)
+    return list(classes) if nested else [classes]
+
+
+def _declared(classes: Any) -> np.ndarray:
+    own = np.asarray(classes)
+    if own.dtype.kind == "O" and own.ndim == 1 and len(own):
+        own = np.array(own.tolist())
+    if own.dtype.kind == "f" and np.isfinite(own).all() and (own == np.floor(own)).all():
+        own = own.astype(np.int64)
+    if own.ndim != 1 or len(own) == 0 or own.dtype.kind not in "biuSU" or len(np.unique(own)) != len(own):
+        raise InvalidSampleError(
+            f"classes is {classes!r}, wanted a list of different labels (numbers or strings), at least one."
+        )
+    return own
+
+
+def induced(samples: Sequence[GraphSample], labels: Any, classes: Any = None) -> tuple[list[GraphSample], list[np.ndarray]]:
+    """Samples without the nodes of unknown label, and the labels of the rest."""
+    read = read_labels(samples, labels, classes)
+    if classes is None and any(not known.all() and y.dtype.kind in "iu" for y, known in read):
+        found = {label for y, known in read for label in np.unique(y[known]).tolist()}
+        if found == {1}:
+            raise InvalidSampleError(
+                "all labels are -1 or 1, and -1 means unknown. Declare classes=[-1, 1] if -1 is a class, classes=[1] if not."
+            )
+    kept_samples, kept_labels = [], []
+    for sample, (y, known) in zip(samples, read, strict=True):
+        if not known.all():
+            sample, y = _without(sample, known), y[known]
+        kept_samples.append(sample)
+        kept_labels.append(y)
+    return kept_samples, kept_labels
+
+
+def read_labels(samples: Sequence[GraphSample], labels: Any, classes: Any = None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Labels of each sample, one a node, and which of them are known.
+
+    Unknown are None and, unless it is declared as a class, -1. Whole numbers of type float are taken as integers.
+    """
+    labels = list(labels)
+    if len(labels) != len(samples):
+        raise InvalidSampleError(f"there are {len(samples)} samples, but {len(labels)} labellings; wanted one for each.")
+    declared = classes is not None and any(-1 in np.asarray(c).tolist() for c in _several(classes))
+    read = []
+    for j, (sample, given) in enumerate(zip(samples, labels, strict=True)):
+        y = np.asarray(given)
+        if sample.graph.shape is not None and y.shape == sample.graph.shape:
+            y = y.reshape(-1)
+        if y.shape != (sample.n_nodes,):
+            raise InvalidSampleError(f"labels of sample {j} have shape {y.shape}, but it has {sample.n_nodes} nodes.")
+        known = np.ones(len(y), dtype=bool)
+        if y.dtype.kind == "O":
+            known = np.array([label is not None for label in y], dtype=bool)
+            some = np.array(y[known].tolist() or [0])
+            y = np.full(len(y), some.flat[0], dtype=some.dtype)
+            if some.shape != (max(1, known.sum()),) or some.dtype.kind not in "biufSU":
+                raise InvalidSampleError(f"labels of sample {j} are not numbers or strings; wanted a class for each node.")
+            y[known] = some[: known.sum()]
+        if y.dtype.kind == "f":
+            whole = np.isfinite(y) & (y == np.floor(y))
+            if not whole.all():
+                node = int(np.flatnonzero(~whole)[0])
+                raise InvalidSampleError(f"label of sample {j}, node {node} is {y[node]}; wanted a class, or -1 for unknown.")
+            y = y.astype(np.int64)
+        if y.dtype.kind not in "biuSU":
+            raise InvalidSampleError(f"labels of sample {j} have dtype {y.dtype}, wanted whole numbers or strings.")
+        if y.dtype.kind == "i" and not declared:
+            known = known & (y != -1)
+        read.append((y, known))
+    return read
+
+
+def _without(sample: GraphSample, known: np.ndarray) -> GraphSample:
+    graph = sample.graph
+    number = np.cumsum(known) - 1
+    inside = known[graph.edges].all(axis=1)
+    smaller = Graph(
+        int(known.sum()), number[graph.edges[inside]].astype(np.int32), graph.edge_type[inside].copy(), graph.n_edge_types
+    )
+    x = [row for row, keep in zip(sample.X, known, strict=True) if keep] if isinstance(sample.X, list) else sample.X[known]
+    features = None if sample.edge_features is None else sample.edge_features[inside]
+    types = None if sample.node_types is None else sample.node_types[known]
+    return GraphSample(x, smaller, features, types, None if sample.node_weights is None else sample.node_weights[known])
+
+
+def encode_labels(labels: Sequence[np.ndarray], samples: Sequence[GraphSample], classes: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Labels of all nodes as numbers ``0 .. K - 1``."""
+    coded = []
+    for j, (sample, y) in enumerate(zip(samples, labels, strict=True)):
+        types = np.zeros(len(y), dtype=np.int64) if sample.node_types is None else sample.node_types
+        out = np.zeros(len(y), dtype=np.int32)
+        for t, own in enumerate(classes):
+            here = types == t
+            if not here.any():
+                continue
+            order = np.argsort(own, kind="stable")
+            place = (
+                np.searchsorted(own[order], y[here])
+                if own.dtype.kind == y.dtype.kind or {own.dtype.kind, y.dtype.kind} <= set("iub")
+                else None
+            )
+            if place is None:
+                raise InvalidSampleError(f"labels of sample {j} have dtype {y.dtype}, but the classes have {own.dtype}.")
+            place = order[np.minimum(place, len(own) - 1)]
+            wrong = np.flatnonzero(own[place] != y[here])
+            if len(wrong):
+                node = int(np.flatnonzero(here)[wrong[0]])
+                raise InvalidSampleError(
+                    f"label of sample {j}, node {node} is {y[node]!r}, wanted one of the classes {own.tolist()[:12]}."
+                )
+            out[here] = place
+        coded.append(out)
+    return np.concatenate(coded) if coded else np.zeros(0, dtype=np.int32)

@@ -1,0 +1,157 @@
+"""GraphSample: the observations on a graph, and the graph itself, in one object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InvalidSampleError
+from ..core.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSample:
+    """One example: observations on the nodes (and edges) of a graph.
+
+    Parameters
+    ----------
+    X : array-like or list of dicts
+        Integer codes (n_nodes,), dense features (n_nodes, d), a scipy sparse matrix of that shape, or one dict of features a
+        node. For a grid graph (height, width) and (height, width, d) are accepted too.
+    graph : Graph
+        Its ``edge_type`` says which edges share weights.
+    edge_features : array-like, shape (n_edges,) or (n_edges, d), optional
+        A constant 1 by default, so that each edge type has one table.
+    node_types : array-like of int, shape (n_nodes,), optional
+        Types of nodes; each has weights, and may have labels, of its own.
+    node_weights : array-like, shape (n_nodes,), optional
+        How much a wrong label at each node counts in the loss; 1 by default.
+    """
+
+    X: Any
+    graph: Graph
+    edge_features: Any = None
+    node_types: Any = None
+    node_weights: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.graph, Graph):
+            raise InvalidSampleError(f"graph of a GraphSample is a {type(self.graph).__name__}, wanted maxsum.Graph.")
+        object.__setattr__(self, "X", _observations(self.X, self.graph))
+        object.__setattr__(self, "edge_features", _edge_features(self.edge_features, self.graph.n_edges))
+        object.__setattr__(self, "node_types", _types(self.node_types, self.graph.n_nodes))
+        object.__setattr__(self, "node_weights", _node_weights(self.node_weights, self.graph.n_nodes))
+
+    @property
+    def n_nodes(self) -> int:
+        return self.graph.n_nodes
+
+    @property
+    def kind(self) -> str:
+        """``codes``, ``dense``, ``sparse`` or ``dicts``."""
+        if isinstance(self.X, list):
+            return "dicts"
+        if not isinstance(self.X, np.ndarray):
+            return "sparse"
+        return "codes" if self.X.ndim == 1 else "dense"
+
+    def __repr__(self) -> str:
+        width = "" if self.kind in ("codes", "dicts") else f" of {self.X.shape[1]} features"
+        return f"GraphSample({self.kind}{width}, {self.graph!r})"
+
+
+def _observations(given: Any, graph: Graph) -> Any:
+    if hasattr(given, "tocsr"):
+        matrix = given.tocsr().astype(np.float64)
+        matrix.sum_duplicates()
+        _check_rows(matrix.shape, graph, 2)
+        bad = np.flatnonzero(~np.isfinite(matrix.data))
+        if len(bad):
+            node = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
+            raise InvalidSampleError(_not_finite(matrix.data[bad[0]], node, int(matrix.indices[bad[0]])))
+        return matrix
+    if isinstance(given, (list, tuple)) and any(isinstance(row, Mapping) for row in given):
+        if len(given) != graph.n_nodes:
+            raise InvalidSampleError(f"X has {len(given)} dicts, but the graph has {graph.n_nodes} nodes; wanted one for each.")
+        return list(given)
+    array = np.asarray(given)
+    if array.size == 0 and graph.n_nodes == 0:
+        return np.zeros((0, *array.shape[1:]), dtype=array.dtype if array.dtype.kind in "iu" else np.float64)
+    if array.dtype.kind not in "biuf":
+        raise InvalidSampleError(
+            f"X has dtype {array.dtype}, wanted numbers: codes (n,), features (n, d), a sparse matrix, or a list of dicts."
+        )
+    if graph.shape is not None and array.shape[:2] == graph.shape and array.ndim in (2, 3):
+        array = array.reshape(graph.n_nodes, *array.shape[2:])
+    if array.ndim == 1:
+        if array.dtype.kind not in "iu":
+            raise InvalidSampleError(
+                f"X has one dimension and dtype {array.dtype}, wanted integer codes; give real features the shape (n_nodes, 1)."
+            )
+        _check_rows(array.shape, graph, 1)
+        if array.size and array.min() < 0:
+            node = int(array.argmin())
+            raise InvalidSampleError(f"X has code {array[node]} at node {node}, wanted codes >= 0.")
+        return array.astype(np.int64)
+    _check_rows(array.shape, graph, 2)
+    dense = np.array(array, dtype=np.float64, order="C")
+    wrong = np.argwhere(~np.isfinite(dense))
+    if len(wrong):
+        raise InvalidSampleError(_not_finite(dense[tuple(wrong[0])], int(wrong[0, 0]), int(wrong[0, 1])))
+    dense.flags.writeable = False
+    return dense
+
+
+def _not_finite(value: float, node: int, feature: int) -> str:
+    return f"X has {value} at node {node}, feature {feature}; wanted finite numbers. Impute or drop it first."
+
+
+def _check_rows(shape: tuple[int, ...], graph: Graph, n_dims: int) -> None:
+    if len(shape) != n_dims:
+        raise InvalidSampleError(f"X has shape {shape}, wanted (n_nodes,) codes or (n_nodes, d) features.")
+    if shape[0] != graph.n_nodes:
+        raise InvalidSampleError(f"X has {shape[0]} rows, but the graph has {graph.n_nodes} nodes; wanted one row a node.")
+
+
+def _edge_features(given: Any, n_edges: int) -> np.ndarray | None:
+    if given is None:
+        return None
+    array = np.asarray(given)
+    if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or len(array) != n_edges:
+        raise InvalidSampleError(
+            f"edge_features has shape {array.shape} and dtype {array.dtype}; the graph has {n_edges} edges, wanted (n_edges, d)."
+        )
+    array = np.array(array, dtype=np.float64, order="C").reshape(n_edges, array.shape[1] if array.ndim == 2 else 1)
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        edge, feature = bad[0]
+        raise InvalidSampleError(
+            f"edge_features has {array[edge, feature]} at edge {edge}, feature {feature}; wanted finite numbers."
+        )
+    array.flags.writeable = False
+    return array
+
+
+def _types(given: Any, n_nodes: int) -> np.ndarray | None:
+    if given is None:
+        return None
+    array = np.asarray(given)
+    if array.dtype.kind not in "iu" or array.shape != (n_nodes,) or (array.size and array.min() < 0):
+        raise InvalidSampleError(
+            f"node_types has shape {array.shape} and dtype {array.dtype}, wanted one whole number >= 0 for each of {n_nodes} nodes."
+        )
+    return array.astype(np.int64)
+
+
+def _node_weights(given: Any, n_nodes: int) -> np.ndarray | None:
+    if given is None:
+        return None
+    array = np.asarray(given, dtype=np.float64)
+    if array.shape != (n_nodes,) or not (np.isfinite(array) & (array >= 0)).all():
+        raise InvalidSampleError(
+            f"node_weights has shape {array.shape}, wanted a finite number >= 0 for each of {n_nodes} nodes."
+        )
+    return array.copy()

@@ -1,0 +1,46 @@
+"""``maxsum reproduce``: tables, JSON, exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from maxsum import experiments
+from maxsum.cli.app import app
+from maxsum.experiments import Claim, Report
+
+
+def fake(holds: bool) -> Report:
+    claims = (Claim("rules learned", "18 of 18", "2 of 2", holds), Claim("time", "1 s", "2 s"))
+    return Report("sudoku", "003", "Rules [of] Sudoku", claims, ("set", "s"), ((1, "0.5"),), ("a note",))
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_the_exit_code_says_whether_claims_hold(monkeypatch: pytest.MonkeyPatch, holds: bool) -> None:
+    seen = []
+    monkeypatch.setattr(
+        experiments, "run", lambda name, quick, progress: (seen.append((name, quick)), progress("x"), fake(holds))[2]
+    )
+    result = CliRunner().invoke(app, ["reproduce", "sudoku", "--quick"])
+    assert result.exit_code == (0 if holds else 1)
+    for text in ("Rules [of] Sudoku", "18 of 18", "2 of 2", "a note", "holds" if holds else "FAILS"):
+        assert text in result.stdout
+    full = CliRunner().invoke(app, ["reproduce", "sudoku", "--json"])
+    content = json.loads(full.stdout)
+    assert content["failed"] == ([] if holds else ["rules learned"]) and content["rows"] == [{"set": 1, "s": "0.5"}]
+    assert seen == [("sudoku", True), ("sudoku", False)]
+
+
+def test_names() -> None:
+    assert "sudoku" in CliRunner().invoke(app, ["reproduce"]).stdout
+    assert json.loads(CliRunner().invoke(app, ["reproduce", "--json"]).stdout) == {"experiments": ["sudoku"]}
+    wrong = CliRunner().invoke(app, ["reproduce", "chess"])
+    assert wrong.exit_code == 2 and "no experiment 'chess'" in wrong.stderr
+
+
+def test_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MAXSUM_DATA", raising=False)
+    result = CliRunner().invoke(app, ["reproduce", "sudoku"])
+    assert result.exit_code == 2 and "MAXSUM_DATA is not set" in result.stderr and "GitHub" in result.stderr

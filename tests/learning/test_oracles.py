@@ -1,0 +1,187 @@
+"""Oracles: slacks against enumeration, brackets that hold, and the planes that come of them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import maxsum as ms
+from maxsum.core.errors import CertificateError, OracleError
+from maxsum.learning import BlockFrankWolfe, MarginObjective
+from maxsum.learning.oracles import BracketOracle, ForestOracle, SolverOracle
+from maxsum.learning.planes import PlaneStore
+from maxsum.losses import Hamming
+from maxsum.models import GraphModel, GraphSample, JointModel
+
+FOREST = ms.Graph.from_edges([(1, 0), (1, 2), (3, 4)], n_nodes=6)
+LOOPY = ms.Graph.grid(2, 3)
+
+
+def bound_model(graph, n_labels=3, n_examples=4, seed=0, **options):
+    random = np.random.default_rng(seed)
+    samples = [GraphSample(random.standard_normal((graph.n_nodes, 2)), graph) for _ in range(n_examples)]
+    labels = [random.integers(n_labels, size=graph.n_nodes) for _ in samples]
+    return GraphModel(**options).bind(samples, labels, classes=np.arange(n_labels))
+
+
+def true_slack(objective, w, j):
+    """The slack by enumeration of all labellings, through features alone."""
+    model, truth = objective.model, objective.model.truth(j)
+    best = -np.inf
+    own = w @ model.feature(j, truth)
+    for labels in itertools.product(range(model.n_labels), repeat=len(truth)):
+        loss = objective.loss.value(truth, np.array(labels), model.n_labels)
+        best = max(best, loss + w @ model.feature(j, np.array(labels)) - own)
+    return best
+
+
+@pytest.mark.parametrize(
+    ("graph", "kind", "options"),
+    [
+        (FOREST, ForestOracle, {}),
+        (FOREST, ForestOracle, {"bias": True, "symmetric": True}),
+        (FOREST, ForestOracle, {"homogeneous": False}),
+        (LOOPY, SolverOracle, {}),
+        (LOOPY, BracketOracle, {"oracle": "bracket"}),
+        (LOOPY, SolverOracle, {"potentials": "supermodular"}),
+        (LOOPY, SolverOracle, {"oracle": "TRWS"}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "loss",
+    ["hamming", Hamming(class_weight=[1.0, 3.0, 0.5]), [[0, 1, 4], [2, 0, 1], [1, 5, 0]]],
+    ids=["hamming", "class", "table"],
+)
+def test_answers_bracket_the_slack(graph, kind, options, loss):
+    options = dict(options)
+    oracle = options.pop("oracle", None)
+    objective = MarginObjective(bound_model(graph, **options), C=2.0, loss=loss, oracle=oracle)
+    assert isinstance(objective.oracle, kind)
+    random = np.random.default_rng(1)
+    for _ in range(3):
+        w = objective.cone.repair(random.standard_normal(objective.n_weights))
+        answer = objective.ask(w)
+        for j in range(objective.n_examples):
+            slack = true_slack(objective, w, j)
+            assert answer.value[j] - 1e-9 <= slack <= answer.upper[j] + 1e-9
+            plane = objective.plane(j, answer.keys[j])
+            assert plane.offset - w[plane.index] @ plane.value == pytest.approx(answer.value[j], abs=1e-9)
+            if objective.exact:
+                assert answer.upper[j] == pytest.approx(slack, abs=1e-9)
+    assert objective.n_calls == 3 * objective.n_examples
+
+
+def test_close_closes_the_bracket():
+    objective = MarginObjective(bound_model(ms.Graph.complete(6), n_labels=3), C=2.0, oracle="bracket")
+    w = np.random.default_rng(5).standard_normal(objective.n_weights)
+    answer = objective.ask(w)
+    assert (answer.upper - answer.value).sum() > 1e-6
+    closed = objective.close(w, answer, 0.0, (1, 2, 3))
+    np.testing.assert_allclose(closed.upper, np.maximum(closed.value, 0.0), atol=1e-8)
+    for j in range(objective.n_examples):
+        assert closed.value[j] == pytest.approx(true_slack(objective, w, j), abs=1e-8)
+
+
+def test_threads_change_nothing():
+    model = bound_model(FOREST, n_examples=9)
+    w = np.random.default_rng(2).standard_normal(model.n_weights)
+    one, two = (MarginObjective(model, n_jobs=n).ask(w) for n in (1, 2))
+    assert np.array_equal(one.value, two.value)
+    assert all(np.array_equal(a, b) for a, b in zip(one.keys, two.keys, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("oracle", "error", "words"),
+    [
+        (lambda p: 1 / 0, OracleError, "example 0.*ZeroDivisionError"),
+        (lambda p: np.zeros(2, dtype=int), OracleError, "wanted 6 label numbers"),
+        (lambda p: np.full(6, 7), OracleError, "label 7 at node 0"),
+        (lambda p: (np.zeros(6, dtype=int), float("nan")), OracleError, "bound nan"),
+        (lambda p: (np.zeros(6, dtype=int), -1e3), CertificateError, "below"),
+    ],
+)
+def test_a_bad_oracle_is_named_with_its_example(oracle, error, words):
+    objective = MarginObjective(bound_model(FOREST), oracle=oracle)
+    with pytest.raises(error, match=words):
+        objective.ask(np.ones(objective.n_weights))
+
+
+def test_an_oracle_that_does_not_maximise_only_slows_down():
+    model = bound_model(ms.Graph.chain(4))
+    lazy = MarginObjective(model, C=3.0, oracle=lambda p: np.random.default_rng(0).integers(3, size=p.n_nodes))
+    best = BlockFrankWolfe(tol=1e-6).fit(MarginObjective(model, C=3.0))
+    result = BlockFrankWolfe(tol=1e-6, max_iter=10).fit(lazy)
+    assert result.lower_bound <= best.objective <= result.objective * (1 + 1e-9)
+
+
+def joint(model):
+    """The same features as a joint model: a row for each (node, label) and (edge, label, label)."""
+    size, n_weights = model.n_labels, model.n_weights
+
+    def node(sample):
+        rows = np.zeros((sample.n_nodes, size, n_weights))
+        for v, f, k in np.ndindex(sample.n_nodes, sample.X.shape[1], size):
+            rows[v, k, model.node_index[f, k]] += sample.X[v, f]
+        return rows.reshape(-1, n_weights)
+
+    def edge(sample):
+        rows = np.zeros((sample.graph.n_edges, size, size, n_weights))
+        for k, m in np.ndindex(size, size):
+            rows[:, k, m, model.edge_index[0, k, m]] = 1.0
+        return rows.reshape(-1, n_weights)
+
+    return JointModel(node, edge, n_weights)
+
+
+def test_general_features_learn_the_same():
+    random = np.random.default_rng(3)
+    samples = [GraphSample(random.standard_normal((5, 2)), ms.Graph.chain(5)) for _ in range(4)]
+    labels = [random.integers(3, size=5) for _ in samples]
+    model = GraphModel().bind(samples, labels, classes=np.arange(3))
+    other = joint(model).bind(samples, labels, classes=np.arange(3))
+    w = random.standard_normal(model.n_weights)
+    for j in range(4):
+        y = random.integers(3, size=5)
+        np.testing.assert_allclose(other.feature(j, y), model.feature(j, y))
+        assert other.problem(w, j).score(y) == pytest.approx(w @ model.feature(j, y))
+    first = BlockFrankWolfe(tol=1e-6).fit(MarginObjective(model, C=5.0))
+    second = BlockFrankWolfe(tol=1e-6).fit(MarginObjective(other, C=5.0))
+    assert first.objective == pytest.approx(second.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("potentials", ["general", "associative", "supermodular"])
+def test_stored_planes_agree_with_their_features(explicit, potentials, monkeypatch):
+    monkeypatch.setattr("maxsum.learning.planes.few_weights", lambda objective: explicit)
+    objective = MarginObjective(bound_model(FOREST, potentials=potentials), C=3.0)
+    store = PlaneStore(objective, max_planes=40)
+    random = np.random.default_rng(4)
+    gaps = np.zeros(objective.n_examples)
+    for _ in range(30):
+        keys = [random.integers(3, size=6).astype(np.int32) for _ in range(objective.n_examples)]
+        before = store.refresh()
+        store.add(np.arange(objective.n_examples), keys, 20, gaps)
+        assert store.refresh() >= before - 1e-9
+    u, value = np.zeros(objective.n_weights), 0.0
+    for j in range(objective.n_examples):
+        used, first = int(store.planes.used[j]), int(store.planes.slot_ptr[j])
+        capacity = int(store.capacity[j])
+        labels = store.planes.pool[store.planes.pool_ptr[j] :][: used * 6].reshape(used, 6)
+        planes = [objective.plane(j, y) for y in labels]
+        dense = np.zeros((used, objective.n_weights))
+        for row, plane in zip(dense, planes, strict=True):
+            row[plane.index] = plane.value
+        gram = store.planes.gram[store.planes.gram_ptr[j] :][: capacity**2].reshape(capacity, capacity)[:used, :used]
+        np.testing.assert_allclose(gram, dense @ dense.T, atol=1e-9)
+        alpha = store.planes.alpha[first : first + used]
+        assert alpha.min() >= 0 and alpha.sum() == pytest.approx(objective.c[j])
+        u += alpha @ dense
+        value += alpha @ [plane.offset for plane in planes]
+    u += store.objective.cone.rows.T @ store.weights.mu
+    w = np.where(objective.cone.nonneg, np.maximum(u, 0.0), u)
+    np.testing.assert_allclose(store.weights.value, w, atol=1e-9)
+    assert store.refresh() == pytest.approx(value - 0.5 * w @ w)
+    assert store.certificate().lower_bound(objective) == pytest.approx(store.refresh())
