@@ -9,9 +9,10 @@ example is its true labelling (:math:`b = 0, z = 0`).
 
 from __future__ import annotations
 
-from .design import plane_product
+import numpy as np
+
 from .jit import kernel
-from .planes import dot, needed_scores
+from .planes import dot, needed_scores, products
 
 
 @kernel
@@ -38,7 +39,7 @@ def visit(design, planes, weights, j, max_steps, scratch):  # type: ignore[no-un
     with one: cutting off what leaves the cone only shortens ``w``.
     """
     n_nodes = design.node_ptr[j + 1] - design.node_ptr[j]
-    first, used, start, base = planes.slot_ptr[j], planes.used[j], planes.pool_ptr[j], planes.gram_ptr[j]
+    first, used, base = planes.slot_ptr[j], planes.used[j], planes.gram_ptr[j]
     capacity = planes.slot_ptr[j + 1] - first
     gradient, change = scratch.gradient, scratch.change
     gradient[0] = 0.0
@@ -46,15 +47,13 @@ def visit(design, planes, weights, j, max_steps, scratch):  # type: ignore[no-un
     explicit = len(planes.vector) > 0
     if explicit:
         work = used * len(weights.value)
+        for i in range(1, used):
+            gradient[i] = dot(planes.vector[first + i], weights.value)
     else:
         work = needed_scores(design, planes, j, used, weights.value, scratch) + used * n_nodes
+        products(design, planes, j, used, weights.value, scratch)
     for i in range(1, used):
-        if explicit:
-            product = dot(planes.vector[first + i], weights.value)
-        else:
-            labels = planes.pool[start + i * n_nodes : start + (i + 1) * n_nodes]
-            product = plane_product(design, j, labels, weights.value, scratch.scores)
-        gradient[i] = planes.offset[first + i] - product
+        gradient[i] = planes.offset[first + i] - gradient[i]
         change[i] = 0.0
     gain, gap = 0.0, 0.0
     if max_steps == 0:
@@ -94,7 +93,7 @@ def visit(design, planes, weights, j, max_steps, scratch):  # type: ignore[no-un
         gain += gained
         for i in range(used):
             gradient[i] -= size * (planes.gram[base + i * capacity + high] - planes.gram[base + i * capacity + low])
-        if gained < 1e-3 * gain:
+        if gained < 1e-2 * gain:
             break
     for i in range(used):
         planes.age[first + i] = 0 if planes.alpha[first + i] > 0.0 else planes.age[first + i] + 1
@@ -192,9 +191,9 @@ def move(design, planes, weights, j, used, scratch):  # type: ignore[no-untyped-
             f, x = design.x_col[i], design.x_val[i]
             base = design.node_base[f]
             if base >= 0 and len(weights.nonneg) == 0:
-                row = weights.plain[base : base + n_labels]
                 for q in range(n):
-                    row[scratch.chosen[q]] += x * share[scratch.chosen[q]]
+                    k = scratch.chosen[q]
+                    weights.plain[np.uint64(base + k)] += x * share[k]
             else:
                 for q in range(n):
                     k = scratch.chosen[q]

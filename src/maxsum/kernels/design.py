@@ -73,34 +73,6 @@ def augmented_scores(design, examples, w, scores):  # type: ignore[no-untyped-de
 
 
 @kernel
-def plane_product(design, j, labels, w, scores):  # type: ignore[no-untyped-def]
-    r""":math:`\langle w, z\rangle` for :math:`z = \Psi(x_j, y_j) - \Psi(x_j, y)`, given the scores of the labels at nodes that differ."""
-    first, last = design.node_ptr[j], design.node_ptr[j + 1]
-    n_labels = design.node_index.shape[1]
-    product = 0.0
-    for v in range(first, last):
-        k, t = labels[v - first], design.truth[v]
-        if k != t:
-            product += scores[v - first, t] - scores[v - first, k]
-    for e in range(design.edge_ptr[j], design.edge_ptr[j + 1]):
-        u, v = design.edges[e, 0], design.edges[e, 1]
-        k, m, s, t = labels[u - first], labels[v - first], design.truth[u], design.truth[v]
-        if k == s and m == t:
-            continue
-        r = e * design.edge_step[0] + (s * n_labels + t) * design.edge_step[1]
-        for i in range(design.f_ptr[r], design.f_ptr[r + 1]):
-            p = design.edge_index[design.f_col[i], s, t]
-            if p >= 0:
-                product += design.f_val[i] * w[p]
-        r = e * design.edge_step[0] + (k * n_labels + m) * design.edge_step[1]
-        for i in range(design.f_ptr[r], design.f_ptr[r + 1]):
-            p = design.edge_index[design.f_col[i], k, m]
-            if p >= 0:
-                product -= design.f_val[i] * w[p]
-    return product
-
-
-@kernel
 def difference(design, j, labels, index, value):  # type: ignore[no-untyped-def]
     r"""Entries of :math:`z = \Psi(x_j, y_j) - \Psi(x_j, y)`, repeated indices left apart; returns (their number, the loss)."""
     first, last = design.node_ptr[j], design.node_ptr[j + 1]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .design import difference, node_score, plane_product
+from .design import difference, node_score
 from .jit import kernel
 
 
@@ -113,12 +113,10 @@ def insert(design, planes, j, labels, scratch):  # type: ignore[no-untyped-def]
         norm += scratch.dense[scratch.index[i]] * scratch.value[i]
     planes.gram[base + used * capacity + used] = norm
     needed_scores(design, planes, j, used, scratch.dense, scratch)
+    products(design, planes, j, used, scratch.dense, scratch)
     for other in range(used):
-        product = plane_product(
-            design, j, planes.pool[start + other * n_nodes : start + (other + 1) * n_nodes], scratch.dense, scratch.scores
-        )
-        planes.gram[base + used * capacity + other] = product
-        planes.gram[base + other * capacity + used] = product
+        planes.gram[base + used * capacity + other] = scratch.gradient[other]
+        planes.gram[base + other * capacity + used] = scratch.gradient[other]
     n, _ = difference(design, j, labels, scratch.index, scratch.value)
     for i in range(n):
         scratch.dense[scratch.index[i]] = 0.0
@@ -171,14 +169,59 @@ def needed_scores(design, planes, j, used, w, scratch):  # type: ignore[no-untyp
             if design.node_step[1]:
                 r = v * design.node_step[0] + k
                 for q in range(design.x_ptr[r], design.x_ptr[r + 1]):
-                    total += design.x_val[q] * w[design.x_col[q]]
+                    total += design.x_val[q] * w[np.uint32(design.x_col[q])]
             else:
                 for q in range(design.x_ptr[v], design.x_ptr[v + 1]):
-                    p = design.node_index[design.x_col[q], k]
-                    if p >= 0:
-                        total += design.x_val[q] * w[p]
+                    f = np.uint32(design.x_col[q])
+                    base = design.node_base[f]
+                    if base >= 0:
+                        total += design.x_val[q] * w[np.uint64(base + k)]
+                    else:
+                        p = design.node_index[f, k]
+                        if p >= 0:
+                            total += design.x_val[q] * w[p]
             scratch.scores[v - first, k] = total
     return work
+
+
+@kernel
+def products(design, planes, j, used, w, scratch):  # type: ignore[no-untyped-def]
+    r""":math:`\langle w, z_i\rangle` of all planes of example ``j``, left in ``scratch.gradient``, after `needed_scores`."""
+    first, last = design.node_ptr[j], design.node_ptr[j + 1]
+    n_nodes, start = last - first, planes.pool_ptr[j]
+    n_labels = design.node_index.shape[1]
+    out = scratch.gradient
+    for i in range(used):
+        out[i] = 0.0
+    for v in range(n_nodes):
+        if scratch.active[v]:
+            t = design.truth[first + v]
+            own = scratch.scores[v, t]
+            for i in range(1, used):
+                k = planes.pool[start + i * n_nodes + v]
+                if k != t:
+                    out[i] += own - scratch.scores[v, k]
+    for e in range(design.edge_ptr[j], design.edge_ptr[j + 1]):
+        u, v = design.edges[e, 0] - first, design.edges[e, 1] - first
+        if not (scratch.active[u] or scratch.active[v]):
+            continue
+        s, t = design.truth[first + u], design.truth[first + v]
+        own = 0.0
+        r = e * design.edge_step[0] + (s * n_labels + t) * design.edge_step[1]
+        for q in range(design.f_ptr[r], design.f_ptr[r + 1]):
+            p = design.edge_index[design.f_col[q], s, t]
+            if p >= 0:
+                own += design.f_val[q] * w[p]
+        for i in range(1, used):
+            k, m = planes.pool[start + i * n_nodes + u], planes.pool[start + i * n_nodes + v]
+            if k == s and m == t:
+                continue
+            out[i] += own
+            r = e * design.edge_step[0] + (k * n_labels + m) * design.edge_step[1]
+            for q in range(design.f_ptr[r], design.f_ptr[r + 1]):
+                p = design.edge_index[design.f_col[q], k, m]
+                if p >= 0:
+                    out[i] -= design.f_val[q] * w[p]
 
 
 @kernel
@@ -213,8 +256,7 @@ def insert_all(design, planes, examples, ptr, labels, oldest, scratch, full):  #
     """`insert` one labelling for each of ``examples``; ``full[i]`` is set where there was no room."""
     for i in range(len(examples)):
         j = examples[i]
-        if planes.used[j] == planes.slot_ptr[j + 1] - planes.slot_ptr[j]:
-            drop(design, planes, j, oldest)
+        drop(design, planes, j, oldest)
         full[i] = insert(design, planes, j, labels[ptr[i] : ptr[i + 1]], scratch) == -2
 
 

@@ -13,6 +13,7 @@ from .certificate import DualCertificate
 from .objective import MarginObjective
 
 _VECTOR_BYTES = 2**29
+_OLD = 10
 
 
 class PlaneStore:
@@ -69,7 +70,7 @@ class PlaneStore:
             ptr = np.cumsum([0] + [len(key) for key in keys], dtype=np.int64)
             full = np.zeros(len(left), dtype=np.bool_)
             flat = np.concatenate(keys).astype(np.int32)
-            insert_all(design, self.planes, left, ptr, flat, 0 if self.max_planes < 8 else 3, self.scratch, full)
+            insert_all(design, self.planes, left, ptr, flat, 0 if self.max_planes < 8 else _OLD, self.scratch, full)
             if not full.any():
                 break
             self._make_room(left[full])
