@@ -169,13 +169,14 @@ def feasible(objective: Objective, w: np.ndarray) -> np.ndarray:
 
 
 def certain(objective: Objective, w: np.ndarray, answer: Answer, dual: float, tol: float, seconds: float) -> Answer:
-    """The answer with its open brackets closed as far as the tolerance needs it: by more sweeps if they alone keep the gap open,
-    and by an exact search once nothing else does."""
+    """The answer with its open brackets closed as far as the tolerance needs it: by more sweeps first, by `TRWS` to its end once the
+    planes are within the tolerance, and by an exact search when nothing but the brackets keeps the gap open."""
     if is_exact(answer):
         return answer
     reached = objective.primal(w, np.maximum(answer.value, 0.0))
     allowed = max(tol * reached - (reached - dual), 0.25 * tol * reached)
-    efforts = (1, 2, 3) if reached - dual <= tol * reached else (1,)
+    left = (reached - dual) / (tol * reached) if tol * reached > 0 else np.inf
+    efforts = (1, 2, 3) if left <= 0.25 else (1, 2) if left <= 1 else (1,)
     return objective.close(w, answer, allowed, efforts, seconds)
 
 

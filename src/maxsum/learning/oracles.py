@@ -25,6 +25,9 @@ from ..kernels.trws import decode
 from ..models.bound import BoundModel, Tables
 
 
+_WORTH_THREADS = 2e6
+
+
 class Oracle(Protocol):
     """Answers for examples: labellings, and proven gaps: no labelling scores more than the one given plus its gap."""
 
@@ -71,6 +74,8 @@ class ForestOracle:
             ranges = np.stack([self.first[part], self.first[part + 1]], axis=1)
             tree.solve_forests(net, order, parent_edge, parent_side, starts, ranges, self.hard, self.messages, self.labels)
 
+        work = len(examples) * len(self.design.truth) * self.model.n_labels**2 / max(1, self.model.n_examples)
+        n_jobs = n_jobs if work > _WORTH_THREADS else 1
         pieces = [piece for piece in np.array_split(examples, n_threads(n_jobs)) if len(piece)]
         thread_map(run, pieces, n_jobs)
         return [self.labels[node_ptr[j] : node_ptr[j + 1]].copy() for j in examples], np.zeros(len(examples))
