@@ -24,7 +24,6 @@ from ..kernels.net import Net, adjacency, memberships
 from ..kernels.trws import decode
 from ..models.bound import BoundModel, Tables
 
-
 _WORTH_THREADS = 2e6
 
 
