@@ -20,4 +20,5 @@ MODULES = {
     "dense_lp": "bench_dense_lp",
     "qp": "bench_qp",
     "learning": "bench_learning",
+    "experiments": "bench_experiments",
 }

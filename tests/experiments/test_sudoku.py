@@ -35,7 +35,7 @@ def test_the_board() -> None:
 
 def test_one_puzzle_teaches_the_rules(learned: sudoku.Learned) -> None:
     assert learned.converged and learned.rules and learned.sharp
-    assert learned.seconds < 5 and learned.updates >= learned.sweeps > 1
+    assert learned.updates >= learned.sweeps > 1
     assert sudoku.rules_hold(learned.q, learned.g)
     for breaks in (learned.q.copy(), learned.g.copy()):
         breaks.flat[-1] = 1e6
