@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ _STEPS = 10
 _OFTEN = 10
 _NEAR = 2.5
 _VECTORISED = 0.4
+_EFFORTS = ((1, np.inf), (2, 1.0), (3, 0.25))
 _ACTIVE = 0.5
 
 
@@ -169,15 +171,17 @@ def feasible(objective: Objective, w: np.ndarray) -> np.ndarray:
 
 
 def certain(objective: Objective, w: np.ndarray, answer: Answer, dual: float, tol: float, seconds: float) -> Answer:
-    """The answer with its open brackets closed as far as the tolerance needs it: by more sweeps first, by `TRWS` to its end once the
-    planes are within the tolerance, and by an exact search when nothing but the brackets keeps the gap open."""
-    if is_exact(answer):
-        return answer
-    reached = objective.primal(w, np.maximum(answer.value, 0.0))
-    allowed = max(tol * reached - (reached - dual), 0.25 * tol * reached)
-    left = (reached - dual) / (tol * reached) if tol * reached > 0 else np.inf
-    efforts = (1, 2, 3) if left <= 0.25 else (1, 2) if left <= 1 else (1,)
-    return objective.close(w, answer, allowed, efforts, seconds)
+    """The answer with its open brackets closed as far as the tolerance needs it: by more sweeps first, by `TRWS` to its end if what
+    the labellings reach is within the tolerance, and by an exact search when nothing but the brackets keeps the gap open."""
+    ends = time.perf_counter() + seconds
+    for effort, reach in _EFFORTS:
+        reached = objective.primal(w, np.maximum(answer.value, 0.0))
+        left = reached - dual
+        allowed = max(tol * reached - left, 0.25 * tol * reached)
+        if is_exact(answer) or left > reach * tol * reached:
+            break
+        answer = objective.close(w, answer, allowed, (effort,), ends - time.perf_counter())
+    return answer
 
 
 def is_exact(answer: Answer) -> bool:

@@ -24,6 +24,8 @@ from ..models.bound import BoundModel
 from ..models.cone import Cone
 from .oracles import BracketOracle, ForestOracle, Oracle, SolverOracle, augmented
 
+_SEARCH_EFFORT = 3
+
 
 class Plane(NamedTuple):
     r"""A linear lower bound on the slack of one example: :math:`\xi_j(w) \ge b - \langle w, z\rangle`.
@@ -115,13 +117,15 @@ class Objective:
             enough = int(np.searchsorted(-(loose.sum() - np.cumsum(loose[order])), -0.5 * allowed)) + 1
             if loose.sum() <= allowed:
                 break
-            for i in order[:enough]:
-                if loose[i] <= 0 or time.perf_counter() >= ends:
+            chosen = order[:enough][loose[order[:enough]] > 0]
+            for part in np.split(chosen, range(1, len(chosen))) if effort >= _SEARCH_EFFORT else [chosen]:
+                if not len(part) or time.perf_counter() >= ends:
                     break
-                better = self.ask(w, answer.examples[i : i + 1], effort)
-                if better.value[0] > value[i]:
-                    value[i], keys[i] = better.value[0], better.keys[0]
-                upper[i] = max(value[i], min(upper[i], better.upper[0]))
+                better = self.ask(w, answer.examples[part], effort)
+                for i, new, bound, key in zip(part, better.value, better.upper, better.keys, strict=True):
+                    if new > value[i]:
+                        value[i], keys[i] = new, key
+                    upper[i] = max(value[i], min(upper[i], bound))
         return Answer(answer.examples, keys, value, upper)
 
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
