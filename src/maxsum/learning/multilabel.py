@@ -178,13 +178,12 @@ class _Ascent:
         self.norm = np.asarray(
             x.multiply(x).sum(axis=1) if sparse.issparse(x) else (x * x).sum(axis=1), dtype=np.float64
         ).ravel()
-        self.gaps = np.zeros(n)
+        self.gaps, self.alpha = np.zeros(n), np.zeros((n, 1 << n_labels))
         if isinstance(init, _Ascent) and init.objective is objective:
             total = init.alpha.sum(axis=1)
             self.alpha = init.alpha * np.divide(objective.c, total, out=np.zeros(n), where=total > 0)[:, None]
             self.alpha[np.arange(n), self.own_subset] += np.maximum(0.0, objective.c - self.alpha.sum(axis=1))
         else:
-            self.alpha = np.zeros((n, 1 << n_labels))
             self.alpha[np.arange(n), self.own_subset] = objective.c
         state = training.resume()
         if state is not None:

@@ -106,7 +106,7 @@ class Perceptron(Learner):
             + (f" ({len(pairs)} such pairs)" if len(pairs) > 1 else "")
         )  # fmt: skip
         done = False
-        while not done:
+        while not done and training.n_iter < self.max_iter:
             n_iter, done = run.advance(self.max_iter - training.n_iter)
             training.weights = run.average() if self.averaged else objective.cone.repair(run.w)
             training.extra.update(run.counts(), conflicts=pairs)
