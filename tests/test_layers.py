@@ -1,5 +1,7 @@
 """Who may import whom: core <- kernels <- inference <- models, losses <- learning <- estimators <- experiments <- cli.
 
+`metrics` and `datasets` stand beside the estimators and use nothing but core.
+
 Read from the source without running it.
 """
 
@@ -12,9 +14,23 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "maxsum"
-LAYERS = ("core", "kernels", "inference", "models", "losses", "learning", "estimators", "experiments", "cli")
+LAYERS = (
+    "core",
+    "kernels",
+    "inference",
+    "models",
+    "losses",
+    "learning",
+    "estimators",
+    "metrics",
+    "datasets",
+    "experiments",
+    "cli",
+)
+LAZY_PACKAGES = {"datasets": {"scipy", "PIL"}}
 _BELOW_MODELS = {"core", "kernels", "inference"}
 _BELOW_ESTIMATORS = _BELOW_MODELS | {"models", "losses", "learning"}
+_PUBLIC = {"core", "inference", "models", "losses", "learning", "estimators", "metrics", "datasets"}
 MAY_IMPORT_LAYERS = {
     "core": {"core"},
     "kernels": {"kernels"},
@@ -23,9 +39,11 @@ MAY_IMPORT_LAYERS = {
     "losses": {"core"},
     "learning": _BELOW_ESTIMATORS,
     "estimators": {"core", "inference", "models", "losses", "learning", "estimators"},
-    "experiments": {"core", "inference", "models", "losses", "learning", "estimators", "experiments", "maxsum"},
-    "cli": {"core", "inference", "models", "losses", "learning", "estimators", "experiments", "cli", "maxsum"},
-    "maxsum": {"core", "inference", "models", "learning", "estimators", "maxsum"},
+    "metrics": {"core"},
+    "datasets": {"core", "datasets"},
+    "experiments": _PUBLIC | {"experiments", "maxsum"},
+    "cli": _PUBLIC | {"experiments", "cli", "maxsum"},
+    "maxsum": {"core", "inference", "models", "learning", "estimators", "metrics", "datasets", "maxsum"},
 }
 MAY_IMPORT_PACKAGES = {
     "core": {"numpy", "scipy"},
@@ -35,6 +53,8 @@ MAY_IMPORT_PACKAGES = {
     "losses": {"numpy"},
     "learning": {"numpy", "scipy", "piqp"},
     "estimators": {"numpy", "scipy", "sklearn"},
+    "metrics": {"numpy"},
+    "datasets": {"numpy", "scipy", "PIL"},
     "experiments": {"numpy", "scipy"},
     "cli": {"numpy", "typer", "click", "rich", "PIL"},
     "maxsum": set(),
@@ -79,6 +99,13 @@ def faults(source: str, file: Path) -> list[str]:
         allowed = (MAY_IMPORT_LAYERS if kind == "layer" else MAY_IMPORT_PACKAGES)[layer]
         if name not in allowed:
             wrong.append(f"{file.relative_to(SOURCE)} ({layer}) imports {name}")
+    lazy = LAZY_PACKAGES.get(layer, set())
+    for node in ast.parse(source).body:
+        wrong += [
+            f"{file.relative_to(SOURCE)}:{node.lineno} imports {name} at once, wanted inside a function"
+            for kind, name in (imports(ast.unparse(node), file) if isinstance(node, ast.Import | ast.ImportFrom) else ())
+            if kind == "package" and name in lazy
+        ]
     if layer != "cli":
         calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
         printed = [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
@@ -118,6 +145,14 @@ def test_imports_point_downwards(file):
         ("estimators/x.py", "from ..kernels import tree"),
         ("estimators/x.py", "from ..cli import app"),
         ("estimators/x.py", "print(1)"),
+        ("metrics.py", "from .estimators import GraphLabeler"),
+        ("metrics.py", "import scipy"),
+        ("datasets/x.py", "from ..models import GraphSample"),
+        ("datasets/x.py", "from PIL import Image"),
+        ("datasets/x.py", "import scipy.sparse"),
+        ("datasets/x.py", "def f():\n    import sklearn.datasets"),
+        ("datasets/x.py", "print(1)"),
+        ("core/x.py", "from ..datasets import read_conll"),
         ("experiments/x.py", "from ..cli import app"),
         ("experiments/x.py", "import sklearn"),
         ("cli/x.py", "from ..kernels import tree"),
@@ -137,7 +172,13 @@ def test_the_check_sees_a_fault(where, source):
         ("losses.py", "from .core.problem import Problem"),
         ("learning/x.py", "from ..losses import Loss\nfrom ..models.bound import BoundModel\nimport piqp"),
         ("estimators/x.py", "from sklearn.base import BaseEstimator\nfrom ..learning.driver import Learner"),
-        ("experiments/x.py", "import maxsum as ms"),
+        ("metrics.py", "import numpy as np\nfrom .core.errors import InvalidSampleError"),
+        (
+            "datasets/x.py",
+            "from ..core.files.text import Limits\nfrom .source import lines\ndef f():\n    from PIL import Image",
+        ),
+        ("datasets/x.py", "def f():\n    from scipy import sparse"),
+        ("experiments/x.py", "import maxsum as ms\nfrom ..datasets import load_sudoku\nfrom ..metrics import mean_iou"),
         ("cli/x.py", "import maxsum\nfrom .. import __version__\nprint(1)"),
     ],
 )

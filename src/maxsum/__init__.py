@@ -33,6 +33,7 @@ __all__ = [
     "Graph",
     "GraphLabeler",
     "GraphSample",
+    "GridLabeler",
     "Guarantee",
     "InfeasibleError",
     "InvalidGraphError",
@@ -40,25 +41,40 @@ __all__ = [
     "InvalidSampleError",
     "MaxsumError",
     "Messages",
+    "MultiLabelClassifier",
+    "MultiLabelClassifierCV",
     "NotAssociativeError",
     "OracleError",
     "ParseError",
     "Problem",
     "Result",
+    "SequenceLabeler",
     "Termination",
     "UnsupportedProblemError",
     "Verification",
+    "datasets",
+    "estimators",
     "inference",
     "learning",
     "losses",
+    "metrics",
     "models",
     "read_problem",
     "solve",
 ]
 
 
-_MODULES = ("inference", "learning", "losses", "models")
-_HOME = {"GraphLabeler": ".estimators", "GraphSample": ".models", "read_problem": ".core.files", "solve": ".inference"}
+_MODULES = ("datasets", "estimators", "inference", "learning", "losses", "metrics", "models")
+_HOME = {
+    "GraphLabeler": ".estimators",
+    "GraphSample": ".models",
+    "GridLabeler": ".estimators",
+    "MultiLabelClassifier": ".estimators",
+    "MultiLabelClassifierCV": ".estimators",
+    "SequenceLabeler": ".estimators",
+    "read_problem": ".core.files",
+    "solve": ".inference",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import pickle
 import warnings
 
@@ -303,12 +304,64 @@ def test_codes_that_training_has_not_seen():
     assert ms.GraphLabeler(C=10.0, features=Codes(3)).fit(train, [[0, 1]]).predict(new)[0].shape == (2,)
 
 
+def test_blocks_of_weights(fitted):
+    blocks = fitted.coef_blocks_
+    assert {name: own.shape for name, own in blocks.items()} == {"nodes": (3, 3), "edges": (3, 3)}
+    np.testing.assert_array_equal(np.concatenate([own.ravel() for own in blocks.values()]), fitted.weights_)
+    assert fitted.n_features_in_ == 3
+    samples, labels = chains(n=8)
+    x, y = samples[0].X[:4], labels[0][:4]
+    problem = fitted.problems([ms.GraphSample(x, ms.Graph.chain(4))])[0]
+    number = np.searchsorted(NAMES, y)
+    by_hand = sum(x[i] @ blocks["nodes"][:, k] for i, k in enumerate(number))
+    by_hand += sum(blocks["edges"][k, m] for k, m in itertools.pairwise(number))
+    assert problem.score(number) == pytest.approx(by_hand)
+    cut = [ms.GraphSample(s.X[:3], ms.Graph.chain(3)) for s in samples]
+    own = ms.GraphLabeler(homogeneous=False, bias=True, tol=0.05).fit(cut, [y[:3] for y in labels]).coef_blocks_
+    assert {name: block.shape for name, block in own.items()} == {"nodes": (3, 3, 3), "bias": (3, 3), "edges": (2, 3, 3)}
+    graph = ms.Graph.from_edges([[0, 1], [1, 2]], edge_type=[0, 1])
+    typed = ms.GraphLabeler(C=10.0).fit([ms.GraphSample([0, 1, 0], graph, node_types=[0, 1, 0])], [["a", "x", "b"]])
+    assert {name: block.shape for name, block in typed.coef_blocks_.items()} == {
+        "nodes[type 0]": (2, 2),
+        "nodes[type 1]": (2, 1),
+        "edges[type 0]": (2, 2),
+        "edges[type 1]": (2, 2),
+    }
+
+
+def test_auto_chooses_and_says_why(fitted):
+    auto = dict(potentials="auto", surrogate="auto", learner="auto", oracle="auto")
+    chain = ms.GraphLabeler(C=20.0, **auto).fit(*chains())
+    assert chain.weights_.tobytes() == fitted.weights_.tobytes()
+    assert "general potentials, as no graph has a cycle" in chain.result_.message
+    samples, labels = grids()
+    net = ms.GraphLabeler(C=10.0, **auto).fit(samples, labels)
+    assert "supermodular potentials, as two labels on graphs with cycles" in net.result_.message
+    assert {r.solver for r in net.predict_result(samples)} == {"MaxFlow"}
+    same = ms.GraphLabeler(C=10.0, potentials="supermodular").fit(samples, labels)
+    assert net.weights_.tobytes() == same.weights_.tobytes() and "potentials" not in same.result_.message
+    three = ms.GraphLabeler(C=1.0, tol=0.1, classes=[0, 1, 2], **auto).fit(samples, labels)
+    assert "general potentials, as no smaller class" in three.result_.message
+    trivial = ms.GraphLabeler(surrogate="trivial", C=100.0, tol=0.05).fit(*chains(n=4, noise=0.1))
+    assert "CuttingPlane, the default of the trivial surrogate; no oracle" in trivial.result_.message
+
+
+def test_masked_arrays_hide_labels():
+    samples, labels = chains(n=8)
+    hidden = [np.arange(len(y)) == 1 for y in labels]
+    masked = ms.GraphLabeler(C=5.0).fit(samples, [np.ma.MaskedArray(y, m) for y, m in zip(labels, hidden, strict=True)])
+    none = ms.GraphLabeler(C=5.0).fit(samples, [np.where(m, None, y) for y, m in zip(labels, hidden, strict=True)])
+    assert (
+        masked.weights_.tobytes() == none.weights_.tobytes() != ms.GraphLabeler(C=5.0).fit(samples, labels).weights_.tobytes()
+    )
+
+
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
         (dict(surrogate="logistic"), "surrogate is 'logistic', wanted one of margin, trivial"),
         (dict(potentials="convex"), "potentials is 'convex'"),
-        (dict(learner="BlockFrankWolfe"), "learner is 'BlockFrankWolfe', wanted None or a learner"),
+        (dict(learner="Newton"), "learner is 'Newton', wanted None or a learner"),
         (dict(learner=BlockFrankWolfe), "wanted None or a learner"),
         (dict(n_jobs=0), "n_jobs is 0"),
         (dict(n_jobs=1.5), "n_jobs is 1.5"),

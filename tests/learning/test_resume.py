@@ -36,7 +36,10 @@ def objective(kind, potentials):
 @pytest.mark.parametrize(
     ("learner", "kind"),
     [(learner, MarginObjective) for learner in LEARNERS] + [(LEARNERS[1], TrivialObjective)],
-    ids=lambda value: getattr(value, "__name__", None) or f"{type(value).__name__}-{getattr(value, 'slacks', '')}-{getattr(value, 'stabilise', '')}",
+    ids=lambda value: (
+        getattr(value, "__name__", None)
+        or f"{type(value).__name__}-{getattr(value, 'slacks', '')}-{getattr(value, 'stabilise', '')}"
+    ),
 )
 def test_a_resumed_training_ends_as_an_unbroken_one(learner, kind, potentials, stop, tmp_path):
     whole = learner.fit(objective(kind, potentials))

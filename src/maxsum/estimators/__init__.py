@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from .checks import check_structured_estimator
 from .graph import GraphLabeler
+from .grid import GridLabeler
+from .multilabel import MultiLabelClassifier
+from .multilabel_cv import MultiLabelClassifierCV
+from .sequence import SequenceLabeler
 
-__all__ = ["GraphLabeler"]
+__all__ = [
+    "GraphLabeler",
+    "GridLabeler",
+    "MultiLabelClassifier",
+    "MultiLabelClassifierCV",
+    "SequenceLabeler",
+    "check_structured_estimator",
+]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from ..core.errors import InvalidSampleError, MaxsumError
+from ..core.errors import InvalidSampleError
+from ..datasets.source import MissingDataError, data_folder
 
-EXPERIMENTS = {"sudoku": "sudoku"}
+__all__ = ["EXPERIMENTS", "Claim", "MissingDataError", "Progress", "Report", "data_folder", "run"]
 
-
-class MissingDataError(MaxsumError, FileNotFoundError):
-    """The data of an experiment are not where they are looked for."""
+EXPERIMENTS = {"scene": "scene", "sudoku": "sudoku"}
 
 
 @dataclass(frozen=True)
@@ -74,23 +71,3 @@ def run(name: str, quick: bool = False, progress: Progress | None = None) -> Rep
     module = importlib.import_module(f".{EXPERIMENTS[name]}", __name__)
     report: Report = module.run(quick=quick, progress=progress or (lambda line: None))
     return report
-
-
-def data_folder(name: str, files: Iterable[str], source: str) -> Path:
-    """The folder ``name`` in that which ``MAXSUM_DATA`` names, with all ``files`` in it.
-
-    Raises
-    ------
-    MissingDataError
-        If something is not there; the message says where to get it.
-    """
-    root = os.environ.get("MAXSUM_DATA")
-    if not root:
-        raise MissingDataError(
-            f"the data of {name!r} are needed, but MAXSUM_DATA is not set. Set it to a folder that has {name}/{', '.join(files)}. {source}"
-        )
-    folder = Path(root) / name
-    for file in files:
-        if not (folder / file).is_file():
-            raise MissingDataError(f"there is no {file} in {folder} (MAXSUM_DATA is {root}). {source}")
-    return folder

@@ -17,40 +17,26 @@ and differs there.
 
 from __future__ import annotations
 
-import csv
-import lzma
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ..core.errors import ParseError
 from ..core.graph import Graph
 from ..core.problem import Problem
 from ..core.result import Guarantee, Termination
+from ..datasets.sudoku import SOURCE, Puzzle, read_puzzles
 from ..inference import BranchAndBound
 from ..learning import Perceptron, TrivialObjective
 from ..models import Codes, GraphModel, GraphSample
 from . import Claim, Progress, Report, data_folder
 
-SOURCE = (
-    "Puzzles with solutions: lines `set,puzzle,solution,...` of 81 digits (0 or . for blank). The puzzles are in "
-    "norvig/pytudes (sudoku-easy50, sudoku-top95), the training puzzles in toulbar2/CFN-learn (validation set of RRN), both on GitHub."
-)
 TEST_FILE, TRAIN_FILE, TEST_SET = "norvig_with_solutions.csv", "rrn-validation.csv.xz", "sudoku-top95"
 N_TRAIN, N_QUICK_TRAIN, N_QUICK_TEST = 18, 2, 3
 MAX_SECONDS = 5.0
 MAX_SWEEPS = 200_000
 _BLANK = 9
 _DIAGONAL = np.eye(9, dtype=bool)
-
-
-class Puzzle(NamedTuple):
-    """Given digits (0: blank) and the solution, cell after cell."""
-
-    given: np.ndarray
-    solution: np.ndarray
 
 
 class Learned(NamedTuple):
@@ -167,21 +153,6 @@ def training_puzzles(pool: list[Puzzle], n: int, graph: Graph) -> list[int]:
     that falls with the length of the chains."""
     waits = [(waiting(puzzle.given, graph), i) for i, puzzle in enumerate(pool)]
     return [i for _, i in sorted((wait, i) for wait, i in waits if wait is not None)[:n]]
-
-
-def read_puzzles(path: Path, chosen: str | None = None) -> list[Puzzle]:
-    """Puzzles of a file of lines ``set,puzzle,solution,...`` (of one set) or ``puzzle,solution``."""
-    found = []
-    with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as file:
-        for number, row in enumerate(csv.reader(file), 1):
-            fields = row if len(row) == 2 else row[1:3]
-            if len(fields) != 2 or any(len(text) != 81 for text in fields):
-                raise ParseError(
-                    "wanted `puzzle,solution` or `set,puzzle,solution,...` with 81 characters each.", str(path), number
-                )
-            if chosen is None or row[0] == chosen:
-                found.append(Puzzle(*(np.array([int(c) if c in "123456789" else 0 for c in text]) for text in fields)))
-    return found
 
 
 def run(quick: bool, progress: Progress) -> Report:

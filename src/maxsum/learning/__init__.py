@@ -11,8 +11,10 @@ _HOME = {
     "Learner": "driver",
     "LearningResult": "result",
     "MarginObjective": "objective",
+    "MultiLabelObjective": "multilabel",
     "Perceptron": "perceptron",
     "Subgradient": "subgradient",
+    "SubsetAscent": "multilabel",
     "TrivialObjective": "trivial",
     "path": "paths",
 }

@@ -17,6 +17,7 @@ from .result import relative
 _STEPS = 10
 _OFTEN = 10
 _NEAR = 2.5
+_ALL = 4
 _VECTORISED = 0.4
 _EFFORTS = ((1, np.inf), (2, 1.0), (3, 0.25))
 _ACTIVE = 0.5
@@ -133,7 +134,7 @@ class _Ascent:
         gain, work = self.store.add(answer.examples, answer.keys, steps, self.exact_gaps)
         work += self.oracle_work * len(answer.examples)
         order, store = self.random.permutation(self.objective.n_examples), self.store
-        if not store.explicit and self.absorbed % 4:
+        if not store.explicit and self.absorbed % _ALL:
             order = order[self.gaps[order] > _ACTIVE * self.gaps.mean()]
         self.absorbed += 1
         active = 0.0 if store.explicit else _ACTIVE
@@ -152,6 +153,8 @@ class _Ascent:
         order = self.draw()
         slack = np.zeros(self.objective.n_examples)
         for start in range(0, len(order), self.batch):
+            if start and self.training.seconds_left <= 0:
+                return np.inf
             examples = np.unique(order[start : start + self.batch])
             answer = self.objective.ask(self.query(), examples)
             slack[examples] = answer.upper

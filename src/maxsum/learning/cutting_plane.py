@@ -88,6 +88,7 @@ class CuttingPlane(Learner):
                 return
             if not added:
                 master.sharpen()
+                master.loosen()
 
 
 class Master:
@@ -135,6 +136,10 @@ class Master:
     def sharpen(self) -> None:
         """Solve the next reduced problems more exactly."""
         self.precision = max(1e-4, 0.1 * self.precision)
+
+    def loosen(self) -> None:
+        """Less stabilisation, after a proximal point where the oracle found nothing new."""
+        self.proximity = 0.1 * self.proximity if self.proximity > 1e-2 else 0.0
 
     def solve(self, tol: float, training: Training) -> None:
         """The reduced problem, to a fraction of the tolerance."""

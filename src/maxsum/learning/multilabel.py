@@ -24,10 +24,10 @@ from .driver import Learner, Training
 from .objective import Answer, MarginObjective, Objective, choose_oracle, loss_table
 from .result import relative
 
-MOST_ENUMERATED = 12
+MOST_ENUMERATED, MOST_IN_FOREST = 18, 12
 MOST_STORED = 8
 _OFTEN, _NEAR = 10, 1.5
-_ACTIVE_PASSES, _ACTIVE = 3, 0.3
+_ACTIVE_PASSES, _ACTIVE, _PAYS = 1000, 0.3, 0.5
 
 
 class SubsetOracle:
@@ -72,7 +72,7 @@ class MultiLabelObjective(MarginObjective):
         plain = isinstance(loss, str) and loss == "hamming"
         self.loss_table = self.loss.table(model.labels, 2) if plain else loss_table(model, self.loss)
         self.loss_gain = np.ascontiguousarray((self.loss_table[:, 1] - self.loss_table[:, 0]).reshape(model.n_examples, -1))
-        few = oracle is None and model.graph.n_nodes <= MOST_ENUMERATED
+        few = oracle is None and is_small(model)
         self.oracle = SubsetOracle(model, self.loss_gain) if few else choose_oracle(model, self.design, oracle)
         self.exact = self.oracle.exact
 
@@ -151,6 +151,11 @@ class SubsetAscent(Learner):
                 ascent.evaluate()
 
 
+def is_small(model: MultiLabelBound) -> bool:
+    """Whether trying all subsets of the labels is the way to the best; forests of many labels have a better one."""
+    return model.graph.n_nodes <= (MOST_IN_FOREST if model.graph.is_forest else MOST_ENUMERATED)
+
+
 def unsuited(model: MultiLabelBound) -> str:
     """Why `SubsetAscent` cannot learn a model; empty if it can."""
     if model.graph.n_nodes > MOST_STORED:
@@ -219,9 +224,9 @@ class _Ascent:
         own, pair = reduced(self.tables, edges, len(self.node))
         order = self.random.permutation(objective.n_examples)
         started = time.perf_counter()
-        gaps = self.gaps
+        gaps, gain, visits = self.gaps, 0.0, 0
         for i in range(1 + _ACTIVE_PASSES):
-            ascend(
+            more = ascend(
                 order, self.x, *self.rows, self.norm, objective.loss_gain, edges, self.alpha, self.node, self.tables, own, pair,
                 self.learner.max_steps, gaps,
             )  # fmt: skip
@@ -229,7 +234,12 @@ class _Ascent:
             if i == 0:
                 total = float(gaps.sum())
                 gaps = gaps.copy()
-            order = self.random.permutation(order[gaps[order] > _ACTIVE * total / len(gaps)])
+            pays = more * visits >= _PAYS * gain * len(order) and more > 1e-12 * abs(self.dual)
+            gain, visits = gain + more, visits + len(order)
+            order = order[gaps[order] > _ACTIVE * gaps[order].mean()]
+            if not pays or not len(order):
+                break
+            order = self.random.permutation(order)
         self.training.qp_seconds += time.perf_counter() - started
         self.refresh()
         return relative(self.dual + total, self.dual)

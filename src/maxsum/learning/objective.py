@@ -19,7 +19,7 @@ from ..inference.base import Solver
 from ..inference.dispatch import TABLE, solve
 from ..kernels.design import Design
 from ..kernels.planes import Scratch, largest_difference, values
-from ..losses import Loss, as_loss
+from ..losses import Hamming, Loss, as_loss
 from ..models.bound import BoundModel
 from ..models.cone import Cone
 from .oracles import BracketOracle, ForestOracle, Oracle, SolverOracle, augmented
@@ -276,6 +276,8 @@ def _proven(problem: Problem, result: Result) -> float:
 def loss_table(model: BoundModel, loss: Loss) -> np.ndarray:
     """Loss of each label at each node of the union, node weights of the samples included."""
     ptr = model.data.node_ptr
+    if type(loss) is Hamming and not loss.normalised and model.labels is not None:
+        return np.ascontiguousarray(loss.table(model.labels, model.n_labels) * model.data.node_weights[:, None])
     rows = [loss.table(model.truth(j), model.n_labels) for j in range(model.n_examples)]
     table = np.concatenate(rows).reshape(int(ptr[-1]), model.n_labels) * model.data.node_weights[:, None]
     return np.ascontiguousarray(table)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from ..core.errors import InvalidProblemError
 
 _EPS = float(np.finfo(float).eps)
 _RIDGE = 1e-13
@@ -240,3 +243,10 @@ def interior_point(
             break
     trimmed[live] = _inside(trimmed[live], own, weights, loose)
     return whole, trimmed
+
+
+def checked_weights(weights: Any) -> np.ndarray:
+    c = np.array(weights, dtype=np.float64).reshape(-1)
+    if not np.isfinite(c).all() or (c < 0).any():
+        raise InvalidProblemError(f"weights of the blocks reach from {c.min()} to {c.max()}; wanted finite numbers >= 0")
+    return c

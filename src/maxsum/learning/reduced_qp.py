@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import InvalidProblemError
 from ..kernels import simplex_blocks as kernel
-from .qp_steps import ReducedSolution, block_sums, face_step, interior_direction, interior_point, spare
+from .qp_steps import ReducedSolution, block_sums, checked_weights, face_step, interior_direction, interior_point, spare
 
 _EPS = float(np.finfo(float).eps)
 _FIRST = 16
@@ -42,7 +42,7 @@ class ReducedQP:
 
     def __init__(self, weights: Any, loose: bool = False):
         self.loose = bool(loose)
-        self._weights = _checked_weights(weights)
+        self._weights = checked_weights(weights)
         self._n = 0
         self._gram = np.zeros((_FIRST, _FIRST))
         self._offset, self._alpha, self._grad = np.zeros(_FIRST), np.zeros(_FIRST), np.zeros(_FIRST)
@@ -185,7 +185,7 @@ class ReducedQP:
 
     def reweight(self, weights: Any) -> None:
         """New ``c`` for the same columns; the variables are scaled with it, block by block."""
-        new = _checked_weights(weights)
+        new = checked_weights(weights)
         if new.shape != self._weights.shape:
             raise InvalidProblemError(f"{len(new)} new weights for {len(self._weights)} blocks")
         factor = np.divide(new, self._weights, out=np.zeros_like(new), where=self._weights > 0)
@@ -406,10 +406,3 @@ class ReducedQP:
         top, own = self._top(grad), self.block >= 0
         gap = float(alpha[own] @ (top[self.block[own]] - grad[own]))
         return gap + float(spare(alpha, self.block, self._weights) @ top) if self.loose else gap
-
-
-def _checked_weights(weights: Any) -> np.ndarray:
-    c = np.array(weights, dtype=np.float64).reshape(-1)
-    if not np.isfinite(c).all() or (c < 0).any():
-        raise InvalidProblemError(f"weights of the blocks reach from {c.min()} to {c.max()}; wanted finite numbers >= 0")
-    return c

@@ -226,12 +226,14 @@ def _checked(samples: Any, allow_empty: bool = False) -> list[GraphSample]:
 
 def _node_types(samples: Sequence[GraphSample], n_classes: tuple[int, ...]) -> np.ndarray:
     types = [np.zeros(s.n_nodes, dtype=np.int64) if s.node_types is None else s.node_types for s in samples]
+    every = np.concatenate([np.zeros(0, dtype=np.int64)] + types)
     known = [t for t, count in enumerate(n_classes) if count]
-    for j, own in enumerate(types):
-        new = np.setdiff1d(own, known)
-        if len(new):
-            raise InvalidSampleError(f"sample {j} has node type {new[0]}, which has no labels; types that have are {known}.")
-    return np.concatenate([np.zeros(0, dtype=np.int64)] + types)
+    strange = ~np.isin(every, known)
+    if strange.any():
+        place = int(strange.argmax())
+        j = int(np.searchsorted(np.cumsum([len(own) for own in types]), place, side="right"))
+        raise InvalidSampleError(f"sample {j} has node type {every[place]}, which has no labels; types that have are {known}.")
+    return every
 
 
 def _blocked(matrix: Any, place: np.ndarray, blocks: int) -> Any:

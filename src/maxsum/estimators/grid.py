@@ -1,0 +1,180 @@
+"""GridLabeler: learns to label the pixels of images, and proves how well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InvalidSampleError
+from ..core.graph import Graph
+from ..learning.driver import Learner
+from ..losses import Loss
+from ..models.sample import GraphSample
+from .base import Labeler
+
+DIRECTIONS = ["horizontal", "vertical", "diagonal", "antidiagonal"]
+
+
+class GridLabeler(Labeler):
+    r"""Max-sum classifier of pixels: `GraphLabeler` on the grid of each image.
+
+    .. math:: F(x, y) = \sum_v \langle w_{y_v}, x_v\rangle + \sum_{uv} g_{t(uv)}(y_u, y_v)
+              + \sum_{uv} e^{-\gamma\|x_u - x_v\|^2}\, h_{t(uv)}(y_u, y_v),
+
+    the last sum with ``edge_features="contrast"`` alone.
+
+    Parameters
+    ----------
+    potentials, surrogate, learner, loss, features, oracle, C, tol, max_iter, time_limit, random_state, n_jobs, callback, bias,
+    symmetric, classes, checkpoint, class_weight, warm_start
+        As in `GraphLabeler`.
+    connectivity : {4, 8}
+        Neighbours of a pixel.
+    edge_types : {"tied", "directions"}
+        One table for all edges, or one for horizontal, vertical (and both diagonal) edges each.
+    edge_features : None or "contrast"
+        A constant, or a constant and the contrast :math:`e^{-\gamma\|x_u - x_v\|^2}`, which is near 0 across the borders that
+        an image shows. For images of real features.
+    gamma : float, optional
+        Of the contrast; by default :math:`1 / (2 \cdot \text{mean}\,\|x_u - x_v\|^2)` over all edges of the training set.
+
+    Attributes
+    ----------
+    classes_, weights_, weight_names_, coef_blocks_, n_features_in_, result_, model_, objective_
+        As in `GraphLabeler`; blocks are named ``edges[horizontal, contrast]``.
+    gamma_ : float or None
+        Of the contrast, if there is one.
+
+    Examples
+    --------
+    >>> import numpy as np, maxsum as ms
+    >>> images = [np.array([[0, 0, 1], [0, 1, 1]]), np.array([[1, 1], [0, 0], [0, 0]])]
+    >>> seg = ms.GridLabeler(potentials="supermodular", C=10.0).fit(images, images)
+    >>> seg.predict([np.array([[0, 1, 1]])])[0].tolist()
+    [[0, 1, 1]]
+    """
+
+    connectivity: int
+    edge_types: str
+    edge_features: str | None
+    gamma: float | None
+    gamma_: float | None
+
+    def __init__(
+        self,
+        potentials: str = "general",
+        surrogate: str = "margin",
+        learner: Learner | str | None = None,
+        loss: Loss | str | Any = "hamming",
+        features: Any = "auto",
+        oracle: Any = None,
+        C: float = 1.0,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        random_state: int = 0,
+        n_jobs: int = 1,
+        callback: Callable[[Any], Any] | None = None,
+        bias: bool = False,
+        connectivity: int = 4,
+        edge_types: str = "tied",
+        edge_features: str | None = None,
+        gamma: float | None = None,
+        symmetric: bool = False,
+        classes: Any = None,
+        checkpoint: str | Path | None = None,
+        class_weight: Any = None,
+        warm_start: bool = False,
+    ):
+        self._keep(locals())
+
+    def _list(self, X: Any) -> list[Any]:
+        shape = getattr(X, "shape", None)
+        if shape is not None and len(shape) in (2, 3):
+            raise InvalidSampleError(
+                f"X is one array of shape {tuple(shape)}, wanted a list of images, (height, width, d) or (height, width) codes. "
+                "For one image give [X], for a stack of code images list(X)."
+            )
+        return list(X)
+
+    def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
+        if self.edge_types not in ("tied", "directions"):
+            raise InvalidSampleError(f"edge_types is {self.edge_types!r}, wanted 'tied' or 'directions'.")
+        if self.edge_features is None:
+            return {"gamma_": None}
+        if self.edge_features != "contrast":
+            raise InvalidSampleError(f"edge_features is {self.edge_features!r}, wanted None or 'contrast'.")
+        if self.gamma is not None:
+            good = isinstance(self.gamma, (int, float, np.number)) and not isinstance(self.gamma, bool)
+            if not good or not 0 <= self.gamma < np.inf:
+                raise InvalidSampleError(f"gamma is {self.gamma!r}, wanted None or a finite number >= 0.")
+            return {"gamma_": float(self.gamma)}
+        total = count = 0.0
+        for j, own in enumerate(weight):
+            image = _image(items[j], j)
+            distance = _distance(image, self._graph(image), j) if own else np.zeros(0)
+            total, count = total + own * float(distance.sum()), count + own * len(distance)
+        return {"gamma_": count / (2.0 * total) if total > 0 else 1.0}
+
+    def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:
+        gamma = (vars(self) if facts is None else facts).get("gamma_")
+        samples = []
+        grids: dict[tuple[int, ...], Graph] = {}
+        for j, item in enumerate(items):
+            image = _image(item, j)
+            if image.shape[:2] not in grids:
+                grids[image.shape[:2]] = self._graph(image)
+            graph = grids[image.shape[:2]]
+            features = None
+            if gamma is not None:
+                contrast = np.exp(-gamma * _distance(image, graph, j))
+                features = np.stack([np.ones(len(contrast)), contrast], axis=1)
+            try:
+                samples.append(GraphSample(image, graph, features))
+            except InvalidSampleError as error:
+                raise InvalidSampleError(f"sample {j}: {error}") from error
+        return samples
+
+    def _graph(self, image: np.ndarray) -> Graph:
+        height, width = image.shape[:2]
+        return Graph.grid(height, width, self.connectivity, "tied" if self.edge_types == "tied" else "direction")
+
+    def _edge_names(self) -> tuple[list[str], list[str]]:
+        return DIRECTIONS, ["constant", "contrast"]
+
+
+def _image(item: Any, j: int) -> np.ndarray:
+    image = np.asarray(item)
+    if image.dtype.kind == "b":
+        image = image.astype(np.int64)
+    if image.ndim not in (2, 3) or image.dtype.kind not in "iuf":
+        raise InvalidSampleError(
+            f"sample {j} has shape {image.shape} and dtype {image.dtype}, wanted an image (height, width, d), or (height, width) "
+            "integer codes."
+        )
+    if image.ndim == 2 and image.dtype.kind == "f":
+        raise InvalidSampleError(
+            f"sample {j} has shape {image.shape} and dtype {image.dtype}, wanted integer codes, or features (height, width, d). "
+            "Give grey values the shape (height, width, 1)."
+        )
+    return image
+
+
+def _distance(image: np.ndarray, graph: Graph, j: int) -> np.ndarray:
+    """Squared distance of the features at both ends of each edge."""
+    if image.ndim != 3:
+        raise InvalidSampleError(
+            f"sample {j} holds integer codes, but edge_features='contrast' needs real features (height, width, d)."
+        )
+    x = image.reshape(-1, image.shape[2]).astype(np.float64)
+    bad = np.argwhere(~np.isfinite(x))
+    if len(bad):
+        node, feature = bad[0]
+        raise InvalidSampleError(
+            f"sample {j}: X has {x[node, feature]} at node {node}, feature {feature}; wanted finite numbers. Impute or drop it first."
+        )
+    difference = x[graph.edges[:, 0]] - x[graph.edges[:, 1]]
+    return np.einsum("ef,ef->e", difference, difference)

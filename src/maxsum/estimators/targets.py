@@ -1,0 +1,160 @@
+"""Labels that are neither all numbers nor all strings, and masked ones, as what the models read."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.errors import InvalidSampleError
+from ..models.bound import BoundModel
+from ..models.sample import GraphSample
+
+UNKNOWN, UNSEEN = -1, -2
+
+
+def unmasked(labels: Any) -> Any:
+    """Labels with None where they are masked."""
+    if not isinstance(labels, np.ma.MaskedArray):
+        return labels
+    plain = np.array(labels.data, dtype=object)
+    plain[np.ma.getmaskarray(labels)] = None
+    return plain
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Numbers of any hashable labels; -1 for None, -2 for what is no class."""
+
+    classes: np.ndarray
+    number: dict[Hashable, int]
+
+    def encode(self, samples: Sequence[GraphSample], labels: Sequence[Any]) -> list[Any]:
+        """Labels as numbers, where they can be read as one a node; others as they are, for the models to refuse."""
+        coded: list[Any] = []
+        for j, given in enumerate(labels):
+            items = _items(samples[j], given) if j < len(samples) else None
+            if items is None:
+                coded.append(given)
+                continue
+            unknown = {None, -1} - set(self.number)
+            coded.append(
+                np.array([UNKNOWN if y in unknown else self.number.get(y, UNSEEN) for y in items], dtype=np.int64).reshape(
+                    np.shape(given) if isinstance(given, np.ndarray) else (len(items),)
+                )
+            )
+        return coded
+
+
+class Coding(NamedTuple):
+    """Targets and declared classes for the models, and the rule behind them (None: as they were given)."""
+
+    targets: list[Any]
+    declared: Any
+    rule: Rule | None
+
+    @classmethod
+    def read(cls, samples: Sequence[GraphSample], labels: list[Any], classes: Any) -> Coding:
+        """Plain labels (all numbers, or all strings) stay as they are; any others get numbers."""
+        if any(sample.node_types is not None for sample in samples):
+            return cls(labels, classes, None)
+        found: dict[Hashable, None] = {}
+        kinds: set[str] = set()
+        for j, given in enumerate(labels):
+            if isinstance(given, np.ndarray) and given.dtype.kind != "O":
+                kinds.add("number" if given.dtype.kind in "biuf" else given.dtype.kind)
+                continue
+            items = _items(samples[j], given) if j < len(samples) else None
+            if items is None:
+                return cls(labels, classes, None)
+            if any(isinstance(own, float) and own != own for own in items) and any(isinstance(own, str) for own in items):
+                raise InvalidSampleError(f"labels of sample {j} hold nan among strings; wanted classes, or None for unknown.")
+            found.update(dict.fromkeys(items))
+        found.pop(None, None)
+        kinds |= {_kind(label) for label in found}
+        if _plain(kinds) and _plain(_declared_kinds(classes)):
+            return cls(labels, classes, None)
+        for given in labels:
+            if isinstance(given, np.ndarray) and given.dtype.kind != "O":
+                found.update(dict.fromkeys(given.ravel().tolist()))
+        ordered = _sorted(list(found)) if classes is None else list(classes)
+        if classes is None and -1 in found:
+            ordered.remove(-1)
+        try:
+            number = {label: i for i, label in enumerate(ordered)}
+        except TypeError as error:
+            raise InvalidSampleError(f"classes is {classes!r}, wanted a list of hashable labels ({error}).") from error
+        if len(number) != len(ordered):
+            raise InvalidSampleError(f"classes is {classes!r}, wanted different labels.")
+        outside = np.empty(len(ordered), dtype=object)
+        outside[:] = ordered
+        rule = Rule(outside, number)
+        coded = rule.encode(samples, labels)
+        for j, own in enumerate(coded):
+            wrong = np.flatnonzero(np.ravel(own) == UNSEEN)
+            if len(wrong):
+                items = _items(samples[j], labels[j]) or []
+                raise InvalidSampleError(
+                    f"label of sample {j}, node {wrong[0]} is {items[wrong[0]]!r}, wanted one of the classes {ordered[:12]}."
+                )
+        return cls(coded, list(range(len(ordered))), rule)
+
+    def named(self, bound: BoundModel) -> BoundModel:
+        """The model with the labels of the user as its classes."""
+        if self.rule is None:
+            return bound
+        classes = (self.rule.classes,) * len(bound.classes)
+        name: Any = bound.name
+        return replace(bound, classes=classes, name=partial(name.func, *name.args[:-1], classes))
+
+
+def _items(sample: GraphSample, given: Any) -> list[Any] | None:
+    """Labels one a node, flat; None if they are not hashable or not a list."""
+    if isinstance(given, np.ndarray):
+        items = given.reshape(-1).tolist() if given.ndim else None
+    elif isinstance(given, (list, tuple)):
+        items = list(given)
+        shape = sample.graph.shape
+        if shape is not None and len(items) == shape[0] and all(_is_row(row, shape[1]) for row in items):
+            items = [label for row in items for label in (row.tolist() if isinstance(row, np.ndarray) else row)]
+    else:
+        return None
+    try:
+        set(items or ())
+    except TypeError:
+        return None
+    return items
+
+
+def _is_row(given: Any, width: int) -> bool:
+    """A row of labels; a tuple of one item is rather a label itself."""
+    return isinstance(given, (list, np.ndarray)) or (isinstance(given, tuple) and len(given) == width > 1)
+
+
+def _plain(kinds: set[str]) -> bool:
+    return len(kinds) <= 1 and "other" not in kinds
+
+
+def _declared_kinds(classes: Any) -> set[str]:
+    """Kinds of declared labels; none for lists of labels, one for each node type."""
+    if not isinstance(classes, (list, tuple, np.ndarray)) or (len(classes) == 1 and isinstance(classes[0], tuple)):
+        return set()
+    nested = any(isinstance(own, (list, np.ndarray)) for own in classes)
+    return set() if nested else {_kind(own) for own in classes}
+
+
+def _kind(label: Any) -> str:
+    if isinstance(label, (bool, int, float, complex, np.number, np.bool_)):
+        return "number"
+    return "U" if isinstance(label, str) else "S" if isinstance(label, bytes) else "other"
+
+
+def _sorted(labels: list[Any]) -> list[Any]:
+    """In order if they have one, else as first seen."""
+    try:
+        return sorted(labels)
+    except TypeError:
+        return labels
