@@ -108,7 +108,7 @@ def test_absent_data_say_where_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     with pytest.raises(MissingDataError, match=r"there is no norvig_with_solutions\.csv"):
         experiments.run("sudoku")
-    with pytest.raises(MaxsumError, match="no experiment 'chess'; wanted one of .*sudoku"):
+    with pytest.raises(MaxsumError, match=r"no experiment 'chess'; wanted one of .*sudoku"):
         experiments.run("chess")
 
 
