@@ -223,8 +223,8 @@ class MarginObjective(Objective):
     def values(self, w: np.ndarray, examples: np.ndarray, keys: Sequence[np.ndarray]) -> np.ndarray:
         r"""Slacks :math:`b - \langle w, z\rangle` of one labelling an example."""
         out = np.empty(len(examples))
-        ptr = np.cumsum([0] + [len(key) for key in keys], dtype=np.int64)
-        values(self.design, examples, ptr, np.concatenate(keys).astype(np.int32), w, self.scratch, out)
+        ptr = np.concatenate([[0], np.cumsum(np.diff(self.design.node_ptr)[examples])])
+        values(self.design, examples, ptr, np.concatenate(keys).astype(np.int32, copy=False), w, self.scratch, out)
         return out
 
     def plane(self, j: int, key: np.ndarray) -> Plane:

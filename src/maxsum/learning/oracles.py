@@ -77,7 +77,8 @@ class ForestOracle:
         n_jobs = n_jobs if work > _WORTH_THREADS else 1
         pieces = [piece for piece in np.array_split(examples, n_threads(n_jobs)) if len(piece)]
         thread_map(run, pieces, n_jobs)
-        return [self.labels[node_ptr[j] : node_ptr[j + 1]].copy() for j in examples], np.zeros(len(examples))
+        labels, ends = self.labels.copy(), node_ptr.tolist()
+        return [labels[ends[j] : ends[j + 1]] for j in examples.tolist()], np.zeros(len(examples))
 
 
 class SolverOracle:

@@ -67,9 +67,9 @@ class PlaneStore:
         """Store a labelling of each example and improve its block; returns (gain of the dual, entries touched)."""
         design, left = self.objective.design, examples
         while len(left):
-            ptr = np.cumsum([0] + [len(key) for key in keys], dtype=np.int64)
+            ptr = np.concatenate([[0], np.cumsum(self.sizes[left])])
             full = np.zeros(len(left), dtype=np.bool_)
-            flat = np.concatenate(keys).astype(np.int32)
+            flat = np.concatenate(keys).astype(np.int32, copy=False)
             insert_all(design, self.planes, left, ptr, flat, 0 if self.max_planes < 8 else _OLD, self.scratch, full)
             if not full.any():
                 break
