@@ -120,8 +120,8 @@ def _letters(quick: bool) -> list[dict[str, Any]]:
             {
                 "table": table,
                 "learner": name,
-                "objective": round(result.objective, 3),
-                "lower bound": round(result.lower_bound, 3),
+                "objective": f"{result.objective:.3f}",
+                "lower bound": f"{result.lower_bound:.3f}",
                 "relative gap": result.relative_gap,
                 "oracle calls": result.n_oracle_calls,
                 "CPU s": cpu,
