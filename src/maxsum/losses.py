@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +13,12 @@ from .core.errors import InvalidSampleError
 from .core.problem import Problem
 
 
-class Loss:
+class Loss(ABC):
     """A loss that adds up over nodes; ``L(y, z) = sum_v table(y)[v, z_v]``, 0 for ``z = y``. Label -1 counts nothing."""
 
+    @abstractmethod
     def rows(self, labels: np.ndarray, n_labels: int) -> np.ndarray:
         """Loss (n_nodes, K) of each label at each node of one example."""
-        raise NotImplementedError
 
     def table(self, labels: Any, n_labels: int) -> np.ndarray:
         """`rows`, checked: finite, not negative, and 0 at the true label; rows of masked nodes are 0."""

@@ -28,7 +28,7 @@ from maxsum.models.multilabel import MultiLabelModel, label_graph, multiclass
 
 @parametrize_with_checks([MultiLabelClassifier(), MultiLabelClassifierCV(Cs=[1.0, 10.0], cv=3)])
 def test_scikit_learn(estimator: Any, check: Any) -> None:
-    check(estimator)
+    assert check(estimator) is None
 
 
 def data(n: int = 40, d: int = 5, n_labels: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -94,14 +94,16 @@ def random_problem(rng, n_nodes, n_labels, hard=False, scale=1.0, constant=0.0, 
 def test_two_labels(seed):
     rng = np.random.default_rng(seed)
     for _ in range(150):
-        check(random_problem(rng, rng.integers(1, 9), 2, density=rng.random()))
+        result = check(random_problem(rng, rng.integers(1, 9), 2, density=rng.random()))
+        assert result.guarantee == Guarantee.optimal
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_ordered_labels(seed):
     rng = np.random.default_rng(100 + seed)
     for _ in range(100):
-        check(random_problem(rng, rng.integers(1, 6), rng.integers(3, 5), density=rng.random()))
+        result = check(random_problem(rng, rng.integers(1, 6), rng.integers(3, 5), density=rng.random()))
+        assert result.guarantee == Guarantee.optimal
 
 
 @pytest.mark.parametrize("seed", range(4))

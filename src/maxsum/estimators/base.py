@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -35,7 +36,7 @@ from .targets import Coding, unmasked
 SURROGATES = ("margin", "trivial", "auto")
 
 
-class Labeler(BaseEstimator):
+class Labeler(BaseEstimator, ABC):
     """Base of the labelers; subclasses have an ``__init__`` of their own and `_samples`."""
 
     potentials: str
@@ -67,17 +68,17 @@ class Labeler(BaseEstimator):
 
     # ---- what a labeler adds -----------------------------------------------------------------------------------
 
+    @abstractmethod
     def _list(self, X: Any) -> list[Any]:
         """The input as a list with one item a sample."""
-        raise NotImplementedError
 
     def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
         """What the training set says about features, as attributes that `fit` sets at its end."""
         return {}
 
+    @abstractmethod
     def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:
         """The samples; ``facts`` are those of the last fit by default."""
-        raise NotImplementedError
 
     def _edge_names(self) -> tuple[list[str], list[str]]:
         """Names of edge types and of edge features; empty for numbers."""

@@ -14,7 +14,7 @@ from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..kernels import augmenting_dag as kernels
 from ..kernels.trws import decode, sweep
-from .base import Run, Solver, Support
+from .base import Run, Solver, Support, without_cliques
 from .icm import polish, start_labels
 from .prepare import Prepared, measure, start
 from .search import BranchAndBound
@@ -68,9 +68,7 @@ class AugmentingDAG(Solver):
             raise InvalidProblemError(f"AugmentingDAG: ratio is {self.ratio}, wanted a factor between 0 and 1.")
 
     def supports(self, problem: Problem) -> Support:
-        if len(problem.cliques):
-            return Support(False, "takes nodes and edges only; this problem has clique terms", problem.cliques.members(0))
-        return Support(True)
+        return without_cliques(problem)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
         started = start(problem, run, init)

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -79,6 +79,13 @@ def _alternatives(problem: Problem, but: str) -> str:
     return f"Solvers that accept this problem: {', '.join(able) if able else 'none'}."
 
 
+def without_cliques(problem: Problem) -> Support:
+    """Support of a solver that takes nodes and edges only."""
+    if len(problem.cliques):
+        return Support(False, "takes nodes and edges only; this problem has clique terms", problem.cliques.members(0))
+    return Support(True)
+
+
 def check_time_limit(time_limit: Any) -> None:
     """Refuse what is not a number of seconds."""
     if time_limit is None:
@@ -87,11 +94,36 @@ def check_time_limit(time_limit: Any) -> None:
         raise InvalidProblemError(f"time_limit is {time_limit!r}, wanted seconds >= 0, or None.")
 
 
-class Run:
-    """State of one solve: clock, limits, callback, trace, best labelling, best certificate.
+class Interruptible:
+    """A run with a clock, used as a context: ``Ctrl-C`` inside ends the block and leaves the best so far."""
 
-    Used as a context manager: ``Ctrl-C`` inside ends the block and leaves the best answer so far.
-    """
+    started: float
+    time_limit: float | None
+    termination: Termination
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if isinstance(error, KeyboardInterrupt) or (
+            isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt)
+        ):
+            self.termination = Termination.interrupted
+            return True
+        return False
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the time limit (``inf`` without one)."""
+        return np.inf if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
+
+
+class Run(Interruptible):
+    """State of one solve: clock, limits, callback, trace, best labelling, best certificate."""
 
     def __init__(self, solver: str, problem: Problem, time_limit: float | None = None, callback: Callback | None = None):
         check_time_limit(time_limit)
@@ -112,26 +144,6 @@ class Run:
         self.n_iter = 0
         self.trace: list[TracePoint] = []
         self._compiled = _compile_seconds()
-
-    def __enter__(self) -> Run:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
-        if isinstance(error, KeyboardInterrupt) or (
-            isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt)
-        ):
-            self.termination = Termination.interrupted
-            return True
-        return False
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.started
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the time limit (``inf`` without one)."""
-        return np.inf if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
 
     def warm_start(self, init: Any) -> Messages | None:
         """Messages of ``init``; a result's labelling is offered at once, and its certificate kept until a better one comes."""

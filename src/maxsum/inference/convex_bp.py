@@ -15,7 +15,7 @@ from ..core.result import Termination
 from ..kernels import convex_bp as kernels
 from ..kernels.net import Net
 from ..kernels.trws import decode
-from .base import Run, Solver, Support
+from .base import Run, Solver, Support, without_cliques
 from .icm import polish, start_labels
 from .prepare import Prepared, measure, prepare, start
 from .trws import passes
@@ -150,9 +150,7 @@ class ConvexBP(Solver):
             raise InvalidProblemError(f"ConvexBP: tol is {self.tol}, wanted a difference of beliefs >= 0.")
 
     def supports(self, problem: Problem) -> Support:
-        if len(problem.cliques):
-            return Support(False, "takes nodes and edges only; this problem has clique terms", problem.cliques.members(0))
-        return Support(True)
+        return without_cliques(problem)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
         started = start(problem, run, init)

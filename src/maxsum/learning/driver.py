@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.errors import InvalidSampleError
 from ..core.result import Guarantee, Termination
-from ..inference.base import check_time_limit
+from ..inference.base import Interruptible, check_time_limit
 from .certificate import DualCertificate
 from .objective import Objective
 from .result import LearningPoint, LearningResult, relative
@@ -79,12 +79,13 @@ class Learner(ABC):
     def _run(self, objective: Objective, training: Training, init: Any) -> None: ...
 
 
-class Training:
-    """State of one fit; a context in which ``Ctrl-C`` ends the block and leaves the best so far."""
+class Training(Interruptible):
+    """State of one fit: clock, best weights and bound, trace, checkpoints."""
 
     def __init__(self, learner: Learner, objective: Objective, callback: LearningCallback | None):
         self.learner, self.objective, self.callback = learner, objective, callback
         self.started = time.perf_counter()
+        self.time_limit = learner.time_limit
         self.before = (objective.n_calls, objective.seconds)
         self.weights = np.zeros(objective.n_weights)
         self.primal, self.dual = np.inf, -np.inf
@@ -97,26 +98,6 @@ class Training:
         self.extra: dict[str, Any] = {}
         self.state: Callable[[], dict[str, np.ndarray]] | None = None
         self.saved = time.perf_counter()
-
-    def __enter__(self) -> Training:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
-        if isinstance(error, KeyboardInterrupt) or (
-            isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt)
-        ):
-            self.termination = Termination.interrupted
-            return True
-        return False
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.started
-
-    @property
-    def seconds_left(self) -> float:
-        limit = self.learner.time_limit
-        return np.inf if limit is None else max(0.0, limit - self.seconds)
 
     @property
     def relative_gap(self) -> float:

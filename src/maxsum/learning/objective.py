@@ -6,6 +6,7 @@ r"""The objective that every learner minimises, and all that a learner sees of t
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -50,7 +51,7 @@ class Answer(NamedTuple):
     upper: np.ndarray
 
 
-class Objective:
+class Objective(ABC):
     """What margin and trivial surrogates share: example weights, counters, the primal value.
 
     Attributes
@@ -128,16 +129,16 @@ class Objective:
                     upper[i] = max(value[i], min(upper[i], bound))
         return Answer(answer.examples, keys, value, upper)
 
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
-        raise NotImplementedError
+    @abstractmethod
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer: ...
 
+    @abstractmethod
     def plane(self, j: int, key: np.ndarray) -> Plane:
         """The plane that a key stands for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def evaluate(self, w: np.ndarray) -> float:
         """The objective at ``w`` by an independent way, for certificates: an upper bound where slacks are relaxed."""
-        raise NotImplementedError
 
     def content(self) -> Iterable[np.ndarray]:
         """Arrays that tell these data from others."""
@@ -154,8 +155,8 @@ class Objective:
         """What oracles remember, for a checkpoint."""
         return {}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """The state that `state` gave."""
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:  # noqa: B027
+        """The state that `state` gave; nothing by default."""
 
     def primal(self, w: np.ndarray, slack: np.ndarray) -> float:
         r""":math:`\tfrac12\|w\|^2 + \sum_j c_j\,\xi_j`."""

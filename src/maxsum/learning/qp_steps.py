@@ -250,3 +250,20 @@ def checked_weights(weights: Any) -> np.ndarray:
     if not np.isfinite(c).all() or (c < 0).any():
         raise InvalidProblemError(f"weights of the blocks reach from {c.min()} to {c.max()}; wanted finite numbers >= 0")
     return c
+
+
+def check_columns(columns: np.ndarray, offset: np.ndarray, block: np.ndarray, n: int, n_blocks: int) -> None:
+    """Refuse new columns, after ``n`` others, that are not finite, in no block, or impossible as hard constraints."""
+    if not np.isfinite(columns).all() or not np.isfinite(offset).all():
+        raise InvalidProblemError("columns or offsets of the reduced problem are not finite; wanted finite numbers")
+    if len(block) and not (block.min() >= -1 and block.max() < n_blocks):
+        raise InvalidProblemError(f"blocks {block.min()} to {block.max()}; wanted -1 to {n_blocks - 1}")
+    square = np.diag(columns[n:])
+    if (square < 0).any():
+        raise InvalidProblemError(f"a column has the square {square.min():.6g}; wanted products of vectors with themselves")
+    hopeless = (block < 0) & (square == 0) & (offset > 0)
+    if hopeless.any():
+        i = int(np.argmax(hopeless))
+        raise InvalidProblemError(
+            f"hard constraint 0 >= {offset[i]:.6g} (a zero column with a positive offset) cannot hold; drop it or its offset"
+        )

@@ -9,7 +9,16 @@ import numpy as np
 
 from ..core.errors import InvalidProblemError
 from ..kernels import simplex_blocks as kernel
-from .qp_steps import ReducedSolution, block_sums, checked_weights, face_step, interior_direction, interior_point, spare
+from .qp_steps import (
+    ReducedSolution,
+    block_sums,
+    check_columns,
+    checked_weights,
+    face_step,
+    interior_direction,
+    interior_point,
+    spare,
+)
 
 _EPS = float(np.finfo(float).eps)
 _FIRST = 16
@@ -92,22 +101,20 @@ class ReducedQP:
         block : int
             Its simplex, or -1 for a non-negative variable.
         """
-        column = np.asarray(column, dtype=np.float64)
-        n = self._n
+        column, n = np.asarray(column, dtype=np.float64), self._n
         if column.shape != (n + 1,):
             raise InvalidProblemError(f"column has shape {column.shape}; wanted ({n + 1},): {n} products and the square")
         return self.extend(column[:, None], [offset], [block])
 
     def extend(self, columns: Any, offset: Any, block: Any) -> int:
         """Add ``m`` variables with ``columns`` of shape (n + m, m): the new columns of ``H``. Returns the first index."""
-        columns, offset = np.asarray(columns, dtype=np.float64), np.asarray(offset, dtype=np.float64)
-        block = np.asarray(block, dtype=np.int64)
+        columns, offset, block = np.asarray(columns, float), np.asarray(offset, float), np.asarray(block, np.int64)
         n, m = self._n, len(offset)
         if columns.shape != (n + m, m) or block.shape != (m,):
             raise InvalidProblemError(
                 f"columns have shape {columns.shape} for {m} offsets and {len(block)} blocks; wanted ({n + m}, {m})"
             )
-        self._check_new(columns, offset, block)
+        check_columns(columns, offset, block, n, len(self._weights))
         self._reserve(n + m)
         self._gram[: n + m, n : n + m] = columns
         self._gram[n : n + m, : n + m] = columns.T
@@ -119,22 +126,6 @@ class ReducedQP:
         if not self.loose:
             self._fill_empty(block)
         return n
-
-    def _check_new(self, columns: np.ndarray, offset: np.ndarray, block: np.ndarray) -> None:
-        n = self._n
-        if not np.isfinite(columns).all() or not np.isfinite(offset).all():
-            raise InvalidProblemError("columns or offsets of the reduced problem are not finite; wanted finite numbers")
-        if len(block) and not (block.min() >= -1 and block.max() < len(self._weights)):
-            raise InvalidProblemError(f"blocks {block.min()} to {block.max()}; wanted -1 to {len(self._weights) - 1}")
-        square = np.diag(columns[n:])
-        if (square < 0).any():
-            raise InvalidProblemError(f"a column has the square {square.min():.6g}; wanted products of vectors with themselves")
-        hopeless = (block < 0) & (square == 0) & (offset > 0)
-        if hopeless.any():
-            i = int(np.argmax(hopeless))
-            raise InvalidProblemError(
-                f"hard constraint 0 >= {offset[i]:.6g} (a zero column with a positive offset) cannot hold; drop it or its offset"
-            )
 
     def _fill_empty(self, block: np.ndarray) -> None:
         """A block that had no column puts its whole weight on its first."""

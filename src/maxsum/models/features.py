@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ Matrix = Any
 
 
 @dataclass(frozen=True)
-class NodeFeatures:
+class NodeFeatures(ABC):
     """How the observations of a node become a row of numbers.
 
     `fit` returns a copy that knows its columns from training samples; `encode` then turns samples into one matrix.
@@ -26,23 +27,23 @@ class NodeFeatures:
     kind = ""
 
     @property
-    def n_features(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def n_features(self) -> int: ...
 
     @property
     def names(self) -> list[str]:
         return [f"x{i}" for i in range(self.n_features)]
 
-    def fit(self, samples: Sequence[GraphSample]) -> NodeFeatures:
-        raise NotImplementedError
+    @abstractmethod
+    def fit(self, samples: Sequence[GraphSample]) -> NodeFeatures: ...
 
     def encode(self, samples: Sequence[GraphSample]) -> Matrix:
         """Matrix (all nodes of all samples, n_features): a dense array or a CSR one."""
         _check_kind(samples, self.kind)
         return self._encode(samples)
 
-    def _encode(self, samples: Sequence[GraphSample]) -> Matrix:
-        raise NotImplementedError
+    @abstractmethod
+    def _encode(self, samples: Sequence[GraphSample]) -> Matrix: ...
 
 
 def auto(samples: Sequence[GraphSample]) -> NodeFeatures:
