@@ -17,22 +17,6 @@ from .message import push
 
 
 @kernel
-def node_theta(net, v, edge_messages, clique_messages, theta):  # type: ignore[no-untyped-def]
-    """Reparametrised scores of node ``v`` (``-inf`` at excluded labels)."""
-    states = net.n_states[v]
-    for k in range(states):
-        theta[k] = net.unary[v, k]
-    for i in range(net.ptr[v], net.ptr[v + 1]):
-        e, side = net.adj_edge[i], net.adj_side[i]
-        for k in range(states):
-            theta[k] -= edge_messages[side, e, k]
-    for i in range(net.member_ptr[v], net.member_ptr[v + 1]):
-        member = net.member[i]
-        for k in range(states):
-            theta[k] -= clique_messages[member, k]
-
-
-@kernel
 def pull_clique(net, i, clique_messages, together):  # type: ignore[no-untyped-def]
     """Give clique member ``i`` all that its clique holds for it: its message becomes minus its max-marginal."""
     n_labels = net.unary.shape[1]

@@ -171,13 +171,9 @@ class Master:
         started = time.perf_counter()
         rho = self.proximity
         moved = (1 + rho) * self.offset - rho * np.asarray(self.rows @ centre).reshape(-1)
-        alpha = self.qp.solve_with(moved, max(1e-9, 0.1 * self.learner_tol(training)))
+        alpha = self.qp.solve_with(moved, max(1e-9, 0.1 * max(training.learner.tol, 1e-6)))
         training.qp_seconds += time.perf_counter() - started
         return (np.asarray(self.rows.T @ alpha).reshape(-1) + rho * centre) / (1 + rho)
-
-    @staticmethod
-    def learner_tol(training: Training) -> float:
-        return max(training.learner.tol, 1e-6)
 
     def adapt(self, decrease: float, predicted: float) -> None:
         """Weaker stabilisation after a step that kept its promise, stronger after one that did not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -263,9 +263,6 @@ class BoundModel:
     def is_forest(self) -> bool:
         """Whether no training graph has a cycle."""
         return all(graph.is_forest for graph in self.data.graphs)
-
-    def with_labels(self, labels: np.ndarray) -> BoundModel:
-        return replace(self, labels=labels)
 
 
 def _take(w: np.ndarray, index: np.ndarray) -> np.ndarray:
