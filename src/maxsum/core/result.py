@@ -75,6 +75,8 @@ class Result:
         Proof of the bound: ``certificate.verify(problem, labels)``.
     marginals : ndarray, shape (n_nodes, K), or None
         Node marginals of a relaxation, where the solver has them.
+    edge_marginals : ndarray, shape (n_edges, K, K), or None
+        Those of the edges, which agree with ``marginals``, where the solver has them.
     fixed : ndarray of bool, shape (n_nodes,), or None
         Nodes whose label is the same in every optimal labelling, where proven.
     n_iter : int
@@ -96,6 +98,7 @@ class Result:
     certificate: Certificate | None
     solver: str
     marginals: np.ndarray | None = None
+    edge_marginals: np.ndarray | None = None
     fixed: np.ndarray | None = None
     n_iter: int = 0
     seconds: float = 0.0

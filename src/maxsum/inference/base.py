@@ -140,6 +140,7 @@ class Run(Interruptible):
         self.termination = Termination.converged
         self.message = ""
         self.marginals: np.ndarray | None = None
+        self.edge_marginals: np.ndarray | None = None
         self.fixed: np.ndarray | None = None
         self.n_iter = 0
         self.trace: list[TracePoint] = []
@@ -205,6 +206,7 @@ class Run(Interruptible):
             certificate=self.certificate,
             solver=self.solver,
             marginals=self.marginals,
+            edge_marginals=self.edge_marginals,
             fixed=self.fixed,
             n_iter=self.n_iter,
             seconds=self.seconds,

@@ -128,6 +128,7 @@ class Bracket:
                 value += float((net.clique_weights * least).sum())
         if value > self.low or self.run.marginals is None:
             self.low, self.run.marginals = max(value, self.low), node
+            self.run.edge_marginals = edge if feasible else None
 
     @property
     def solved(self) -> bool:

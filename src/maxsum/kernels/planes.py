@@ -103,10 +103,7 @@ def insert(design, planes, j, labels, scratch):  # type: ignore[no-untyped-def]
         for p in range(len(new)):
             new[p] = scratch.dense[p]
             scratch.dense[p] = 0.0
-        for other in range(used + 1):
-            product = dot(planes.vector[first + other], new)
-            planes.gram[base + used * capacity + other] = product
-            planes.gram[base + other * capacity + used] = product
+        multiply_vectors(planes, j, used)
         return used
     norm = 0.0
     for i in range(n):
@@ -121,6 +118,36 @@ def insert(design, planes, j, labels, scratch):  # type: ignore[no-untyped-def]
     for i in range(n):
         scratch.dense[scratch.index[i]] = 0.0
     return used
+
+
+@kernel
+def insert_vector(planes, j, n_nodes, vector, offset, mark):  # type: ignore[no-untyped-def]
+    """Store a plane by its vector, its labels marked: its slot, or -2 if there is no room."""
+    first, used = planes.slot_ptr[j], planes.used[j]
+    if used == planes.slot_ptr[j + 1] - first:
+        return -2
+    start = planes.pool_ptr[j] + used * n_nodes
+    for v in range(n_nodes):
+        planes.pool[start + v] = mark if v == 0 else 0
+    planes.alpha[first + used] = 0.0
+    planes.offset[first + used] = offset
+    planes.age[first + used] = 0
+    planes.used[j] = used + 1
+    for p in range(len(vector)):
+        planes.vector[first + used, p] = vector[p]
+    multiply_vectors(planes, j, used)
+    return used
+
+
+@kernel
+def multiply_vectors(planes, j, i):  # type: ignore[no-untyped-def]
+    """Products of the vector in slot ``i`` of example ``j`` with those of the slots before, and itself."""
+    first, base = planes.slot_ptr[j], planes.gram_ptr[j]
+    capacity = planes.slot_ptr[j + 1] - first
+    for other in range(i + 1):
+        product = dot(planes.vector[first + other], planes.vector[first + i])
+        planes.gram[base + i * capacity + other] = product
+        planes.gram[base + other * capacity + i] = product
 
 
 @kernel

@@ -10,6 +10,7 @@ _HOME = {
     "DualCertificate": "certificate",
     "Learner": "driver",
     "LearningResult": "result",
+    "LPObjective": "lp_objective",
     "MarginObjective": "objective",
     "MultiLabelObjective": "multilabel",
     "Perceptron": "perceptron",

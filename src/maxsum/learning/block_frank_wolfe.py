@@ -19,7 +19,8 @@ _OFTEN = 10
 _NEAR = 2.5
 _ALL = 4
 _VECTORISED = 0.4
-_EFFORTS = ((1, np.inf), (2, 1.0), (3, 0.25))
+_QUICK = -1
+_EFFORTS, _RELAXED_EFFORTS = ((1, np.inf), (2, 1.0), (3, 0.25)), ((1, np.inf), (2, 1.0), (3, 1.0))
 _ACTIVE = 0.5
 
 
@@ -116,8 +117,9 @@ class _Ascent:
         }
 
     def query(self) -> np.ndarray:
-        """Weights for the oracle: those of the dual, moved into the cone exactly."""
-        return feasible(self.objective, self.store.weights.value)
+        """Weights for the oracle, to be read before the next step: those of the dual, moved into the cone exactly."""
+        w = self.store.weights.value
+        return w if self.objective.cone.is_free else feasible(self.objective, w)
 
     def evaluate(self) -> None:
         """Ask all examples at one point: a primal value, and a new plane for each."""
@@ -156,8 +158,8 @@ class _Ascent:
             if start and self.training.seconds_left <= 0:
                 return np.inf
             examples = np.unique(order[start : start + self.batch])
-            answer = self.objective.ask(self.query(), examples)
-            slack[examples] = answer.upper
+            answer = self.objective.ask(self.query(), examples, _QUICK)
+            slack[examples] = np.maximum(answer.value, 0.0) if self.objective.relaxed else answer.upper
             self.absorb(answer)
             self.steps += 1
             if self.learner.averaging:
@@ -177,10 +179,10 @@ def certain(objective: Objective, w: np.ndarray, answer: Answer, dual: float, to
     """The answer with its open brackets closed as far as the tolerance needs it: by more sweeps first, by `TRWS` to its end if what
     the labellings reach is within the tolerance, and by an exact search when nothing but the brackets keeps the gap open."""
     ends = time.perf_counter() + seconds
-    for effort, reach in _EFFORTS:
+    for effort, reach in _RELAXED_EFFORTS if objective.relaxed else _EFFORTS:
         reached = objective.primal(w, np.maximum(answer.value, 0.0))
         left = reached - dual
-        allowed = max(tol * reached - left, 0.25 * tol * reached)
+        allowed = max(tol * reached - left, 0.25 * tol * reached, 0.25 * left)
         if is_exact(answer) or left > reach * tol * reached:
             break
         answer = objective.close(w, answer, allowed, (effort,), ends - time.perf_counter())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,15 +41,15 @@ class DualCertificate:
     Attributes
     ----------
     examples : ndarray of int64, shape (n_planes,)
-    keys : tuple of ndarray
-        Where each plane comes from: a labelling of its example, or an inequality of the trivial surrogate.
+    keys : tuple
+        Where each plane comes from: a labelling of its example, pseudo-marginals (`Relaxed`), or an inequality of the trivial surrogate.
     alpha : ndarray, shape (n_planes,)
     mu : ndarray
         Multipliers of ``cone.matrix``.
     """
 
     examples: np.ndarray
-    keys: tuple[np.ndarray, ...]
+    keys: tuple[Any, ...]
     alpha: np.ndarray
     mu: np.ndarray
 

@@ -23,7 +23,7 @@ from ..kernels.planes import Scratch, largest_difference, values
 from ..losses import Hamming, Loss, as_loss
 from ..models.bound import BoundModel
 from ..models.cone import Cone
-from .oracles import BracketOracle, ForestOracle, Oracle, SolverOracle, augmented
+from .oracles import BracketOracle, ForestOracle, Key, Oracle, SolverOracle, augmented
 
 _SEARCH_EFFORT = 3
 
@@ -38,7 +38,7 @@ class Plane(NamedTuple):
     offset: float
     index: np.ndarray  # type: ignore[assignment]
     value: np.ndarray
-    key: np.ndarray
+    key: Key
 
 
 class Answer(NamedTuple):
@@ -46,7 +46,7 @@ class Answer(NamedTuple):
     upper bound on the slack of any."""
 
     examples: np.ndarray
-    keys: list[np.ndarray]
+    keys: list[Key]
     value: np.ndarray
     upper: np.ndarray
 
@@ -62,6 +62,8 @@ class Objective(ABC):
     cone : Cone
     exact : bool
         Whether ``upper`` of an answer equals the slack.
+    relaxed : bool
+        Whether answers may be pseudo-marginals.
     n_calls : int
         Oracle calls, one an example.
     seconds : float
@@ -69,6 +71,7 @@ class Objective(ABC):
     """
 
     exact = True
+    relaxed = False
     design: Design
 
     def __init__(self, n_examples: int, cone: Cone, C: float, sample_weight: Any = None, n_jobs: int = 1):
@@ -133,7 +136,7 @@ class Objective(ABC):
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer: ...
 
     @abstractmethod
-    def plane(self, j: int, key: np.ndarray) -> Plane:
+    def plane(self, j: int, key: Key) -> Plane:
         """The plane that a key stands for."""
 
     @abstractmethod
@@ -195,9 +198,12 @@ class MarginObjective(Objective):
         self.loss_table = loss_table(model, self.loss)
         self.design = model.design(self.loss_table)
         self.size = int(largest_difference(self.design))
-        self.oracle = choose_oracle(model, self.design, oracle)
+        self.oracle = self._choose(oracle)
         self.exact = self.oracle.exact
         self.scratch = self.new_scratch(1)
+
+    def _choose(self, oracle: Any) -> Oracle:
+        return choose_oracle(self.model, self.design, oracle)
 
     def new_scratch(self, capacity: int) -> Scratch:
         """Work space for kernels."""
@@ -221,14 +227,14 @@ class MarginObjective(Objective):
         value = self.values(w, examples, keys)
         return Answer(examples, keys, value, np.maximum(value + gap, 0.0))
 
-    def values(self, w: np.ndarray, examples: np.ndarray, keys: Sequence[np.ndarray]) -> np.ndarray:
+    def values(self, w: np.ndarray, examples: np.ndarray, keys: Sequence[Key]) -> np.ndarray:
         r"""Slacks :math:`b - \langle w, z\rangle` of one labelling an example."""
         out = np.empty(len(examples))
         ptr = np.concatenate([[0], np.cumsum(np.diff(self.design.node_ptr)[examples])])
         values(self.design, examples, ptr, np.concatenate(keys).astype(np.int32, copy=False), w, self.scratch, out)
         return out
 
-    def plane(self, j: int, key: np.ndarray) -> Plane:
+    def plane(self, j: int, key: Key) -> Plane:
         index, value = self.model.difference(j, key)
         rows = slice(self.model.data.node_ptr[j], self.model.data.node_ptr[j + 1])
         offset = float(self.loss_table[rows][np.arange(len(key)), key].sum())
@@ -249,14 +255,14 @@ class MarginObjective(Objective):
         problems = [self.loss_problem(w, j) for j in range(self.n_examples)]
         first = [solve(p) if not p.n_edges or any(row.fits(p) for row in TABLE) else solve(p, "TRWS") for p in problems]
         truth = np.array([problem.score(self.model.truth(j)) for j, problem in enumerate(problems)])
-        upper = np.array([_proven(problem, result) for problem, result in zip(problems, first, strict=True)]) - truth
+        upper = np.array([proven_bound(problem, result) for problem, result in zip(problems, first, strict=True)]) - truth
         loose = self.c * np.array([result.gap for result in first])
         total = self.primal(w, np.maximum(upper, 0.0))
         for j in np.argsort(-loose, kind="stable"):
             if loose[j] <= 1e-5 * total / self.n_examples:
                 break
             again = solve(problems[j], init=first[j], time_limit=5.0)
-            upper[j] = min(upper[j], _proven(problems[j], again) - truth[j])
+            upper[j] = min(upper[j], proven_bound(problems[j], again) - truth[j])
         return self.primal(w, np.maximum(upper, 0.0))
 
     def loss_problem(self, w: np.ndarray, j: int) -> Problem:
@@ -269,7 +275,7 @@ class MarginObjective(Objective):
         )
 
 
-def _proven(problem: Problem, result: Result) -> float:
+def proven_bound(problem: Problem, result: Result) -> float:
     """The bound of a result, from its certificate."""
     return np.inf if result.certificate is None else result.certificate.bound(problem)
 

@@ -15,7 +15,7 @@ from ..inference.base import Solver
 from ..inference.dispatch import solve
 from ..inference.icm import polish
 from ..inference.parallel import n_threads, thread_map
-from ..inference.prepare import measure, prepare
+from ..inference.prepare import measure, net_score, prepare
 from ..inference.trws import passes
 from ..kernels import tree
 from ..kernels.design import Design, augmented_scores
@@ -26,13 +26,16 @@ from ..models.bound import BoundModel, Tables
 
 _WORTH_THREADS = 2e6
 
+Key = Any
+"""Where a plane comes from: a labelling, or a `Relaxed` answer."""
+
 
 class Oracle(Protocol):
     """Answers for examples: labellings, and proven gaps: no labelling scores more than the one given plus its gap."""
 
     exact: bool
 
-    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[np.ndarray], np.ndarray]: ...
+    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]: ...
 
 
 class ForestOracle:
@@ -60,7 +63,7 @@ class ForestOracle:
         self.messages = np.zeros((2, len(data.edges), size))
         self.labels = np.zeros(n_nodes, dtype=np.int32)
 
-    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
         node_ptr = self.model.data.node_ptr
         tables = self.model.tables(w)
         bank = tables.bank if len(tables.bank) else np.zeros((1, self.model.n_labels, self.model.n_labels))
@@ -89,7 +92,7 @@ class SolverOracle:
     ):
         self.model, self.loss, self.solver, self.exact = model, loss, solver, exact
 
-    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
         problems = augmented(self.model, self.loss, w, examples)
         found = thread_map(self._ask, list(zip(examples.tolist(), problems, strict=True)), n_jobs)
         return [labels for labels, _ in found], np.array([gap for _, gap in found])
@@ -111,7 +114,9 @@ class SolverOracle:
 class BracketOracle:
     """TRW-S that goes on from its own last messages: labellings from below, dual bounds from above.
 
-    ``effort`` 0 does ``sweeps`` passes, 1 ten times as many, 2 runs `TRWS` to its end, 3 adds finisher and exact search.
+    ``effort`` 0 does ``sweeps`` passes, 1 ten times as many, 2 runs `TRWS` to its end, 3 adds finisher and exact search. With
+    -1 there are as many passes as with 0, but a single labelling is read off, and its gap is free of errors only up to the
+    rounding of a long sum: enough for a new plane, not for a proof.
     """
 
     exact = False
@@ -124,18 +129,17 @@ class BracketOracle:
         self.nets = [prepare(problem).net for problem in self.templates]
         self.messages = [problem.zero_messages() for problem in self.templates]
 
-    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
         if effort >= 2:
             problems = augmented(self.model, self.design.loss, w, examples)
             items = list(zip(examples.tolist(), problems, strict=True))
             found = thread_map(lambda item: self._solve(item[0], item[1], effort), items, n_jobs)
         else:
             tables = self.model.tables(w)
-            n_passes = self.sweeps * (10 if effort else 1)
-            found = thread_map(lambda j: self._sweep(j, w, tables, n_passes), examples.tolist(), n_jobs)
+            found = thread_map(lambda j: self._sweep(j, w, tables, effort), examples.tolist(), n_jobs)
         return [labels for labels, _ in found], np.array([gap for _, gap in found])
 
-    def _sweep(self, j: int, w: np.ndarray, tables: Tables, n_passes: int) -> tuple[np.ndarray, float]:
+    def _sweep(self, j: int, w: np.ndarray, tables: Tables, effort: int) -> tuple[np.ndarray, float]:
         """Passes over one example; its messages are improved in place."""
         data, messages = self.model.data, self.messages[j]
         rows = slice(int(data.node_ptr[j]), int(data.node_ptr[j + 1]))
@@ -150,23 +154,32 @@ class BracketOracle:
             edge_table=edge_table,
             edge_weight=np.ascontiguousarray(edge_weight),
         )
-        one_pass = passes(self.templates[j], net)
-        for i in range(n_passes):
-            one_pass(messages, i % 2 == 0)
-        best, least = np.zeros(len(unary), dtype=np.int32), np.inf
+        one_pass, bound = passes(self.templates[j], net), np.inf
+        for i in range(self.sweeps * (10 if effort == 1 else 1)):
+            bound = one_pass(messages, i % 2 == 0)
+        labels = np.zeros(len(unary), dtype=np.int32)
+        if effort < 0:
+            decode(net, True, messages.edge, messages.clique, labels)
+            return labels, max(0.0, bound - net_score(net, labels))
+        best, least = labels, np.inf
         for forward in (True, False):
-            labels = np.zeros(len(unary), dtype=np.int32)
             decode(net, forward, messages.edge, messages.clique, labels)
-            labels = polish(net, labels, 10)
-            gap = node_terms(net, messages.edge, messages.clique, labels)[1]
-            gap += edge_terms(net, messages.edge, labels, 0, len(net.edges))[1]
+            better = polish(net, labels, 10)
+            gap = node_terms(net, messages.edge, messages.clique, better)[1]
+            gap += edge_terms(net, messages.edge, better, 0, len(net.edges))[1]
             if gap < least:
-                best, least = labels, gap
+                best, least = better, gap
         return best, least + _rounding(net, messages)
 
-    def _solve(self, j: int, problem: Problem, effort: int) -> tuple[np.ndarray, float]:
-        limit = None if effort == 2 else self.time_limit
-        result = solve(problem, "TRWS" if effort == 2 else None, init=self.messages[j], time_limit=limit)
+    def _solve(self, j: int, problem: Problem, effort: int) -> tuple[Key, float]:
+        if effort > 2:
+            return self._search(j, problem)
+        return self._labelled(j, solve(problem, "TRWS", init=self.messages[j]))
+
+    def _search(self, j: int, problem: Problem) -> tuple[Key, float]:
+        return self._labelled(j, solve(problem, init=self.messages[j], time_limit=self.time_limit))
+
+    def _labelled(self, j: int, result: Result) -> tuple[np.ndarray, float]:
         if result.messages is not None:
             self.messages[j] = Messages(result.messages.edge.copy(), result.messages.clique.copy())
         if result.labels is None:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ..kernels.block_ascent import cached_passes, rebuild
-from ..kernels.planes import Planes, Weights, copy_planes, drop, insert_all
+from ..kernels.planes import Planes, Weights, copy_planes, drop, insert_all, insert_vector
 from ..models.cone import Cone
 from .certificate import DualCertificate
 from .objective import MarginObjective
+from .oracles import Key
+from .relaxed import Relaxed
 
-_VECTOR_BYTES = 2**29
+_VECTOR_BYTES, _RELAXED_BYTES = 2**29, 2**30
 _OLD = 10
+_MOST_LABELS = 40
 
 
 class PlaneStore:
     """Planes of a `MarginObjective` as labellings, with their multipliers.
+
+    Pseudo-marginals (`Relaxed`) are kept beside the labellings, where vectors of all weights can be stored (``explicit``): the
+    labels of such a plane begin with ``-1 - number``.
 
     Parameters
     ----------
@@ -41,6 +48,7 @@ class PlaneStore:
         self.planes.alpha[self.planes.slot_ptr[:-1]] = objective.c
         self.weights = new_weights(objective.cone)
         self.scratch = objective.new_scratch(int(self.capacity.max(initial=1)))
+        self.relaxed: dict[int, Relaxed] = {}
 
     def _allocate(self, capacity: np.ndarray) -> Planes:
         slot = np.concatenate([[0], np.cumsum(capacity)]).astype(np.int64)
@@ -63,9 +71,16 @@ class PlaneStore:
     def n_planes(self) -> int:
         return int(self.planes.used.sum())
 
-    def add(self, examples: np.ndarray, keys: list[np.ndarray], max_steps: int, gaps: np.ndarray) -> tuple[float, float]:
-        """Store a labelling of each example and improve its block; returns (gain of the dual, entries touched)."""
+    def add(self, examples: np.ndarray, keys: list[Key], max_steps: int, gaps: np.ndarray) -> tuple[float, float]:
+        """Store an answer of each example and improve its block; returns (gain of the dual, entries touched)."""
+        soft = [isinstance(key, Relaxed) for key in keys]
         design, left = self.objective.design, examples
+        if any(soft):
+            for j, key in zip(examples.tolist(), keys, strict=True):
+                if isinstance(key, Relaxed) and self.explicit:
+                    self._add_relaxed(j, key)
+            left = examples[~np.array(soft)]
+            keys = [key for key, is_soft in zip(keys, soft, strict=True) if not is_soft]
         while len(left):
             ptr = np.concatenate([[0], np.cumsum(self.sizes[left])])
             full = np.zeros(len(left), dtype=np.bool_)
@@ -76,6 +91,25 @@ class PlaneStore:
             self._make_room(left[full])
             left, keys = left[full], [key for key, again in zip(keys, full, strict=True) if again]
         return self.ascend(examples.copy(), 1, max_steps, 0.0, 0.0, 0.0, 1e-300, gaps)
+
+    def _add_relaxed(self, j: int, key: Relaxed) -> None:
+        """Store pseudo-marginals of example ``j`` by their vector."""
+        plane, z = self.objective.plane(j, key), np.zeros(self.objective.n_weights)
+        z[plane.index] = plane.value
+        number = max(self.relaxed, default=-1) + 1
+        while insert_vector(self.planes, j, self.sizes[j], z, plane.offset, -1 - number) == -2:
+            self._make_room(np.array([j]))
+        self.relaxed[number] = key
+        if len(self.relaxed) > 2 * self.n_planes:
+            kept = {-1 - int(self.planes.pool[start]) for _, _, start in self._slots() if self.planes.pool[start] < 0}
+            self.relaxed = {number: key for number, key in self.relaxed.items() if number in kept}
+
+    def _slots(self) -> Iterator[tuple[int, int, int]]:
+        """Of each plane but the truth: its example, its slot, where its labels start."""
+        planes = self.planes
+        for j in range(len(planes.used)):
+            for i in range(1, int(planes.used[j])):
+                yield j, int(planes.slot_ptr[j]) + i, int(planes.pool_ptr[j]) + i * int(self.sizes[j])
 
     def ascend(
         self,
@@ -142,16 +176,16 @@ class PlaneStore:
 
     def certificate(self) -> DualCertificate:
         """Planes with weight, as a proof of the dual value."""
-        examples, keys, alpha = [], [], []
+        examples: list[int] = []
+        keys: list[Key] = []
+        alpha: list[float] = []
         planes = self.planes
-        for j in range(len(planes.used)):
-            first, size = int(planes.slot_ptr[j]), int(self.sizes[j])
-            for i in range(1, int(planes.used[j])):
-                if planes.alpha[first + i] > 0:
-                    start = int(planes.pool_ptr[j]) + i * size
-                    examples.append(j)
-                    keys.append(planes.pool[start : start + size].astype(np.int32))
-                    alpha.append(planes.alpha[first + i])
+        for j, slot, start in self._slots():
+            if planes.alpha[slot] > 0:
+                labels = planes.pool[start : start + self.sizes[j]]
+                examples.append(j)
+                keys.append(self.relaxed[-1 - int(labels[0])] if len(labels) and labels[0] < 0 else labels.astype(np.int32))
+                alpha.append(planes.alpha[slot])
         nonneg = self.objective.cone.nonneg
         below = np.maximum(-self.weights.plain[nonneg], 0.0)
         return DualCertificate(
@@ -161,8 +195,12 @@ class PlaneStore:
     def state(self) -> dict[str, np.ndarray]:
         """Arrays for a checkpoint."""
         arrays = {f"planes_{name}": value for name, value in self.planes._asdict().items()}
+        packed = [key.pack() for key in self.relaxed.values()]
         return {
             **arrays,
+            "relaxed_number": np.array(list(self.relaxed), dtype=np.int64),
+            "relaxed_ptr": np.cumsum([0] + [len(row) for row in packed]),
+            "relaxed": np.concatenate([np.zeros(0), *packed]),
             "capacity": self.capacity,
             "plain": self.weights.plain,
             "mu": self.weights.mu,
@@ -176,12 +214,17 @@ class PlaneStore:
         for name in ("plain", "mu", "value"):
             getattr(self.weights, name)[:] = state[name]
         self.scratch = self.objective.new_scratch(int(self.capacity.max(initial=1)))
+        rows = np.split(state["relaxed"], state["relaxed_ptr"][1:-1]) if len(state["relaxed_number"]) else []
+        self.relaxed = {int(i): Relaxed.unpack(row) for i, row in zip(state["relaxed_number"], rows, strict=True)}
 
 
 def few_weights(objective: MarginObjective) -> bool:
     """Whether vectors of all weights are cheaper to keep than to make from labellings."""
     design, n = objective.design, max(1, objective.n_examples)
-    labelling = (len(design.truth) + len(design.edges) + len(design.x_val) * design.loss.shape[1] / 8) / n
+    if objective.relaxed and not objective.exact:
+        return 20 * n * objective.n_weights * 8 <= _RELAXED_BYTES
+    n_labels = min(design.loss.shape[1], _MOST_LABELS)
+    labelling = (len(design.truth) + len(design.edges) + len(design.x_val) * n_labels / 8) / n
     return objective.n_weights / 4 < labelling and 20 * n * objective.n_weights * 8 <= _VECTOR_BYTES
 
 

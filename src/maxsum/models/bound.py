@@ -18,6 +18,8 @@ from ..kernels.design import Design
 from .cone import Cone
 from .sample import GraphSample
 
+FORBIDDEN = -2
+
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
@@ -80,7 +82,8 @@ class BoundModel:
     r"""A model bound to training data: ``w @ feature(j, y) == problem(w, j).score(y)``.
 
     Node :math:`v` with features :math:`x_v` has scores :math:`q_v(k) = \sum_f x_{vf}\, w[\text{node\_index}_{fk}]`, an edge alike
-    with ``edge_index``. Which weights exist, and which share a number, is all in these two maps.
+    with ``edge_index``. Which weights exist, and which share a number, is all in these two maps; -1 is a score of 0, and
+    ``FORBIDDEN`` in ``edge_index`` one of :math:`-\infty`, for pairs of labels that no labelling has.
 
     Attributes
     ----------
@@ -136,6 +139,8 @@ class BoundModel:
         """Pairwise tables of the union; edges with a single feature share the bank of its weights."""
         data = self.data if data is None else data
         bank = _take(w, self.edge_index)
+        if self.has_forbidden:
+            bank[self.edge_index == FORBIDDEN] = -np.inf
         n_edges, n_labels = len(data.edges), self.n_labels
         if data.joint:
             own = np.asarray(data.f @ bank[:, 0, 0]).reshape(n_edges, n_labels, n_labels)
@@ -258,6 +263,11 @@ class BoundModel:
             self.labels,
             loss,
         )
+
+    @cached_property
+    def has_forbidden(self) -> bool:
+        """Whether some pairs of labels may not meet."""
+        return bool(self.edge_index.min(initial=0) <= FORBIDDEN)
 
     @cached_property
     def is_forest(self) -> bool:
