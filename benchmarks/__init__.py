@@ -6,6 +6,11 @@ the heading, where it has more than one. Warm-up (compilation) is outside the cl
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
+from maxsum.experiments import EXPERIMENTS
+
 MODULES = {
     "chains": "bench_chains",
     "maxflow": "bench_maxflow",
@@ -20,5 +25,15 @@ MODULES = {
     "dense_lp": "bench_dense_lp",
     "qp": "bench_qp",
     "learning": "bench_learning",
-    "experiments": "bench_experiments",
+    "lp": "bench_lp",
+    "paths": "bench_paths",
+    "chunking": "bench_chunking",
+    **{f"reproduce-{name}": f"bench_experiments:{name}" for name in sorted(EXPERIMENTS)},
 }
+
+
+def load(name: str) -> Any:
+    """The module of a benchmark, or the part of it that reproduces one experiment."""
+    module, _, part = MODULES[name].partition(":")
+    found = importlib.import_module(f".{module}", __package__)
+    return found.Reproduction(part) if part else found

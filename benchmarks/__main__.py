@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
 import time
 from pathlib import Path
 
-from . import MODULES, report
+from . import MODULES, load, report
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results.md"
 
@@ -23,11 +22,11 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; known are {', '.join(MODULES)}")
     for name in options.names or MODULES:
-        module = importlib.import_module(f".{MODULES[name]}", __package__)
+        module = load(name)
         sys.stderr.write(f"{name} ...\n")
-        load, start = os.getloadavg(), time.perf_counter()
+        before, start = os.getloadavg(), time.perf_counter()
         rows = module.rows(quick=options.quick)
-        run = report.Run(name, load, os.getloadavg(), time.perf_counter() - start)
+        run = report.Run(name, before, os.getloadavg(), time.perf_counter() - start)
         section = report.section(run, module.TITLE, module.DESCRIPTION, rows)
         sys.stdout.write(section + "\n")
         sys.stdout.flush()

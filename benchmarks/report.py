@@ -108,7 +108,7 @@ def section(run: Run, title: str, description: str, rows: list[dict[str, Any]]) 
 def write(page: Path, name: str, block: str, order: list[str]) -> None:
     """Replace one section of the page and its header, and keep all others."""
     old = page.read_text(encoding="utf-8") if page.exists() else ""
-    blocks = {m.group(1): m.group(0) for m in re.finditer(r"<!-- begin (\w+) -->.*?<!-- end \1 -->", old, flags=re.DOTALL)}
+    blocks = {m.group(1): m.group(0) for m in re.finditer(r"<!-- begin ([\w-]+) -->.*?<!-- end \1 -->", old, flags=re.DOTALL)}
     blocks[name] = block
     known = [blocks[key] for key in order if key in blocks]
     page.parent.mkdir(exist_ok=True)

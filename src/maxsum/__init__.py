@@ -32,8 +32,10 @@ __all__ = [
     "Cliques",
     "Graph",
     "GraphLabeler",
+    "GraphLabelerCV",
     "GraphSample",
     "GridLabeler",
+    "GridLabelerCV",
     "Guarantee",
     "InfeasibleError",
     "InvalidGraphError",
@@ -49,6 +51,7 @@ __all__ = [
     "Problem",
     "Result",
     "SequenceLabeler",
+    "SequenceLabelerCV",
     "Termination",
     "UnsupportedProblemError",
     "Verification",
@@ -67,11 +70,14 @@ __all__ = [
 _MODULES = ("datasets", "estimators", "inference", "learning", "losses", "metrics", "models")
 _HOME = {
     "GraphLabeler": ".estimators",
+    "GraphLabelerCV": ".estimators",
     "GraphSample": ".models",
     "GridLabeler": ".estimators",
+    "GridLabelerCV": ".estimators",
     "MultiLabelClassifier": ".estimators",
     "MultiLabelClassifierCV": ".estimators",
     "SequenceLabeler": ".estimators",
+    "SequenceLabelerCV": ".estimators",
     "read_problem": ".core.files",
     "solve": ".inference",
 }

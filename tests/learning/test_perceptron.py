@@ -78,6 +78,28 @@ def test_strictly_trivial_equivalents(potentials: str, d: int) -> None:
     assert (objective.check(result.weights)[2] == 0).all()
 
 
+@pytest.mark.parametrize("potentials", ["general", "supermodular"])
+def test_kept_scores_give_the_same_updates(potentials: str) -> None:
+    """Many features: scores kept by products of features, against scores read from the weights each time."""
+    random = np.random.default_rng(0)
+    samples = [GraphSample(random.standard_normal((4, 40)), CHAIN) for _ in range(20)]
+    labels = [random.integers(3, size=4) for _ in samples]
+    model = GraphModel(potentials=potentials).bind(samples, labels, classes=np.arange(3))
+    objective, plain = TrivialObjective(model), TrivialObjective(model)
+    vars(plain)["_gram"] = np.zeros((0, 0))
+    assert objective._gram.shape == (80, 80)
+    kept, read = (Perceptron(max_iter=20_000).fit(own) for own in (objective, plain))
+    assert kept.termination == read.termination == Termination.converged
+    assert kept.extra["n_updates"] == read.extra["n_updates"] > 100 and kept.n_iter in (read.n_iter, read.n_iter + 1)
+    np.testing.assert_allclose(kept.weights, read.weights, atol=1e-9)
+    assert (plain.check(kept.weights)[2] == 0).all() and all(strictly_best(model, objective.model_weights(kept.weights)))
+    for limit in (1, 3, 7):
+        few = [Perceptron(max_iter=limit).fit(own).weights for own in (objective, plain)]
+        np.testing.assert_allclose(*few, atol=1e-9)
+    tied = GraphModel(tie=np.zeros((40, 3), dtype=int) + np.arange(3)).bind(samples, labels, classes=np.arange(3))
+    assert not len(TrivialObjective(tied)._gram)
+
+
 def test_symmetric_tables_are_tied() -> None:
     samples = [GraphSample(np.array([0, 1, 2]), Graph.chain(3)), GraphSample(np.array([2, 1, 1]), Graph.chain(3))]
     model = GraphModel(features=Codes(3), symmetric=True).bind(samples, [[0, 1, 2], [2, 1, 1]])

@@ -277,10 +277,10 @@ def test_kinds_of_observations_do_not_mix(kind):
 def test_dicts_pass_over_what_they_do_not_know():
     graph = ms.Graph.chain(2)
     bound = GraphModel().bind([GraphSample([{"word": "a", "n": 2}, {"word": "b"}], graph)], [[0, 1]])
-    assert bound.names[:2] == ["q(n, 0)", "q(n, 1)"] and len(bound.node_index) == 3
+    assert bound.names[2:4] == ["q(n, 0)", "q(n, 1)"] and len(bound.node_index) == 3
     w = np.arange(1.0, bound.n_weights + 1)
     problem = bound.problems(w, [GraphSample([{"word": "new", "n": 1}, {"word": "b", "x": 7}], graph)])[0]
-    np.testing.assert_array_equal(problem.unary, [[w[0], w[1]], [w[4], w[5]]])
+    np.testing.assert_array_equal(problem.unary, [[w[2], w[3]], [w[4], w[5]]])
 
 
 def test_hashing_is_stable_and_signed():

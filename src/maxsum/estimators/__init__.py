@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from .checks import check_structured_estimator
+from .cross_validation import GraphLabelerCV, GridLabelerCV, SequenceLabelerCV
 from .graph import GraphLabeler
 from .grid import GridLabeler
 from .multilabel import MultiLabelClassifier
 from .multilabel_cv import MultiLabelClassifierCV
+from .rows import RowTransformer
 from .sequence import SequenceLabeler
 
 __all__ = [
     "GraphLabeler",
+    "GraphLabelerCV",
     "GridLabeler",
+    "GridLabelerCV",
     "MultiLabelClassifier",
     "MultiLabelClassifierCV",
+    "RowTransformer",
     "SequenceLabeler",
+    "SequenceLabelerCV",
     "check_structured_estimator",
 ]

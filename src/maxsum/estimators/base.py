@@ -4,43 +4,66 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.cliques import Cliques
-from ..core.errors import InvalidSampleError, OracleError
+from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 from ..core.problem import Problem
 from ..core.result import Result, Termination
 from ..inference.base import Solver
-from ..inference.dispatch import TABLE, solve
 from ..inference.parallel import thread_map
 from ..learning.driver import Learner
 from ..learning.objective import MarginObjective, Objective
 from ..learning.result import LearningResult
-from ..losses import Hamming
 from ..models.bound import BoundModel
+from ..models.features import Codes
 from ..models.graph_model import GraphModel
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
-from .choices import LEARNERS, class_weights, coefficients, is_auto, sentence
+from .choices import SURROGATES, as_surrogate, choose_learner, coefficients, default_learner, is_auto, sentence
+from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
+from .params import NestedParameters
+from .solving import as_jobs, best, given_solver, labels_of
 from .targets import Coding, unmasked
 
-SURROGATES = ("margin", "trivial", "auto")
+
+class Data(NamedTuple):
+    """Samples, their labels, and their weights."""
+
+    items: list[Any]
+    labels: list[Any]
+    weight: np.ndarray
+
+    def take(self, which: np.ndarray) -> Data:
+        return Data([self.items[j] for j in which], [self.labels[j] for j in which], self.weight[which])
 
 
-class Labeler(BaseEstimator, ABC):
+class Prepared(NamedTuple):
+    """A training that is ready to start."""
+
+    learner: Learner
+    objective: Objective
+    bound: BoundModel
+    coding: Coding
+    facts: dict[str, Any]
+    n_features: int
+
+
+class Labeler(NestedParameters, ABC):
     """Base of the labelers; subclasses have an ``__init__`` of their own and `_samples`."""
 
     potentials: str
     surrogate: str
+    smoothing: float
     learner: Any
     loss: Any
     features: Any
@@ -80,40 +103,22 @@ class Labeler(BaseEstimator, ABC):
     def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:
         """The samples; ``facts`` are those of the last fit by default."""
 
+    def _size(self, item: Any) -> Size:
+        """Nodes, edges and features of one item, before anything is made of it."""
+        return chain_size(item)
+
+    def _new(self, X: Any) -> list[GraphSample]:
+        """Samples to predict."""
+        check_is_fitted(self, "model_")
+        items = self._list(X)
+        check_room(data_bytes(total(self._size(item) for item in items), self.model_.n_labels), "this prediction")
+        return self._samples(items)
+
     def _edge_names(self) -> tuple[list[str], list[str]]:
         """Names of edge types and of edge features; empty for numbers."""
         return [], []
 
     # ---- parameters --------------------------------------------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters; with ``deep`` also those of learner, loss, features and oracle, as ``learner__tol``."""
-        found = {name: getattr(self, name) for name in self._get_param_names()}
-        if deep:
-            for name, value in list(found.items()):
-                if _is_record(value):
-                    found |= {f"{name}__{field.name}": getattr(value, field.name) for field in fields(value) if field.init}
-        return found
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``learner__tol=1e-4`` replaces the learner by one with that tolerance."""
-        inner: dict[str, dict[str, Any]] = {}
-        for name in list(params):
-            outer, _, own = name.partition("__")
-            if own and outer in self._get_param_names():
-                inner.setdefault(outer, {})[own] = params.pop(name)
-        super().set_params(**params)
-        for outer, own_params in inner.items():
-            value = getattr(self, outer)
-            known = [field.name for field in fields(value) if field.init] if _is_record(value) else []
-            for own in own_params:
-                if own not in known:
-                    raise ValueError(
-                        f"Invalid parameter {own!r} of {outer}={value!r}; "
-                        + (f"wanted one of {', '.join(known)}." if known else f"give an object as {outer} first.")
-                    )
-            setattr(self, outer, replace(value, **own_params))
-        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -136,81 +141,76 @@ class Labeler(BaseEstimator, ABC):
         sample_weight : array-like, shape (n_samples,), optional
             Weights >= 0 of the slacks; a weight of 2 is as good as the sample twice, 0 as good as without it.
         """
-        learner = self._learner()
+        return self._train(self._prepare(self._read(X, y, sample_weight), self.C))
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Data:
         items = self._list(X)
-        weight = _weights(sample_weight, len(items))
+        return Data(items, _labels(y), _weights(sample_weight, len(items)))
+
+    def _prepare(self, data: Data, C: float, classes: Any = None, features: Any = None) -> Prepared:
+        """Learner and objective; ``classes`` and ``features`` in the place of those of the estimator, if they are given."""
+        as_jobs(self.n_jobs)
+        surrogate = SURROGATES[as_surrogate(self.surrogate)]
+        learner = choose_learner(self, default_learner(self, surrogate))
+        known = self.classes if classes is None else classes
+        items, labels, weight = data
+        n_labels = len(known) if isinstance(known, (list, tuple, np.ndarray)) else 2
+        check_room(data_bytes(total(self._size(item) for item in items), n_labels), "this training set")
         facts = self._facts(items, weight)
         samples = self._samples(items, facts)
-        coding = Coding.read(samples, _labels(y), self.classes)
-        targets, classes = coding.targets, coding.declared
+        coding = Coding.read(samples, labels, known)
+        targets, declared = coding.targets, coding.declared
         if not weight.all():
-            read_labels(samples, targets, classes)
+            read_labels(samples, targets, declared)
             kept = np.flatnonzero(weight)
             samples, targets, weight = [samples[j] for j in kept], [targets[j] for j in kept], weight[kept]
-        bound = coding.named(self._bind(samples, targets, classes))
-        objective, planes = self._warm(self._objective(bound, weight))
-        result = learner.fit(objective, self.callback, planes)
-        same = all(own is bound.classes[0] for own in bound.classes)
-        self.classes_ = bound.classes[0] if same else list(bound.classes)
-        self.model_, self.objective_, self._coding = bound, objective, coding.rule
-        self.result_ = replace(result, message=f"{result.message.rstrip('.')}. {sentence(self, bound, objective, learner)}")
-        self.weights_ = result.weights[: bound.n_weights]
-        for name, value in facts.items():
-            setattr(self, name, value)
-        self.n_features_in_ = _n_features_in(samples, bound)
-        self._warn(result, learner)
+        bound = coding.named(self._bind(samples, targets, declared, self.features if features is None else features))
+        check_room(model_bytes(bound), "this training")
+        objective = surrogate.objective(self, bound, weight, C)
+        return Prepared(learner, objective, bound, coding, facts, _n_features_in(samples, bound))
+
+    def _train(self, prepared: Prepared) -> Self:
+        objective, planes = self._warm(prepared.objective)
+        result = prepared.learner.fit(objective, self.callback, planes)
+        self._accept(prepared._replace(objective=objective), result)
+        self._warn(result, prepared.learner)
         return self
 
-    def _bind(self, samples: list[GraphSample], targets: list[Any], classes: Any) -> BoundModel:
+    def _fold(self, data: Data, whole: Prepared, C: float) -> Prepared:
+        """A training on a part of the data, with the classes and codes of the whole."""
+        classes, features = whole.bound.classes, _features(whole.bound)
+        declared: Any = classes[0] if all(own is classes[0] for own in classes) else list(classes)
+        return self._prepare(data, C, declared, features if isinstance(features, Codes) else None)
+
+    def _splits(self, data: Data, folds: Any) -> Iterable[Any]:
+        return folds.split(np.zeros(len(data.items)))
+
+    def _scorer(self, prepared: Prepared, data: Data) -> Callable[[LearningResult], float]:
+        """The score of what a training gives, on other data; NaN where no label is known."""
+        trial, samples = copy(self), self._samples(data.items, prepared.facts)
+        return lambda result: trial._accept(prepared, result)._fraction(samples, data.labels, data.weight)
+
+    def _accept(self, prepared: Prepared, result: LearningResult) -> Self:
+        """What was learned, as attributes."""
+        learner, objective, bound = prepared[:3]
+        same = all(own is bound.classes[0] for own in bound.classes)
+        self.classes_ = bound.classes[0] if same else list(bound.classes)
+        self.model_, self.objective_, self._coding = bound, objective, prepared.coding.rule
+        self.result_ = replace(result, message=f"{result.message.rstrip('.')}. {sentence(self, bound, objective, learner)}")
+        self.weights_ = result.weights[: bound.n_weights]
+        for name, value in prepared.facts.items():
+            setattr(self, name, value)
+        self.n_features_in_ = prepared.n_features
+        return self
+
+    def _bind(self, samples: list[GraphSample], targets: list[Any], classes: Any, features: Any) -> BoundModel:
         auto = is_auto(self.potentials)
         potentials = "general" if auto else self.potentials
-        model = GraphModel(self.features, potentials, self.bias, self.homogeneous, self.symmetric, self.tie)
+        model = GraphModel(features, potentials, self.bias, self.homogeneous, self.symmetric, self.tie)
         bound = model.bind(samples, targets, classes)
         if auto and bound.n_labels == 2 and not bound.is_forest and bound.data.f.min() >= 0:
             return replace(model, potentials="supermodular").bind(samples, targets, classes)
         return bound
-
-    def _learner(self) -> Learner:
-        check_jobs(self.n_jobs)
-        if self.surrogate not in SURROGATES:
-            raise InvalidSampleError(f"surrogate is {self.surrogate!r}, wanted one of {', '.join(SURROGATES)}.")
-        if isinstance(self.learner, Learner):
-            return self.learner
-        name = self.learner
-        if name is None or is_auto(name):
-            name = "CuttingPlane" if self.surrogate == "trivial" else "BlockFrankWolfe"
-        if not isinstance(name, str) or name not in LEARNERS:
-            raise InvalidSampleError(
-                f"learner is {self.learner!r}, wanted None or a learner such as maxsum.learning.BlockFrankWolfe(), or one of the "
-                f"names {', '.join(LEARNERS)}."
-            )
-        from .. import learning
-
-        own: Learner = getattr(learning, name)(
-            tol=self.tol,
-            max_iter=self.max_iter,
-            time_limit=self.time_limit,
-            random_state=self.random_state,
-            checkpoint=self.checkpoint,
-        )
-        return own
-
-    def _objective(self, bound: BoundModel, weight: np.ndarray) -> Objective:
-        if self.surrogate != "trivial":
-            loss, oracle = self.loss, None if is_auto(self.oracle) else self.oracle
-            if self.class_weight is not None:
-                if not isinstance(loss, str) or loss not in ("hamming", "normalised"):
-                    raise InvalidSampleError(
-                        f"class_weight is given beside loss={loss!r}, wanted loss='hamming' or 'normalised' with it; "
-                        "a table of costs can hold the weights itself."
-                    )
-                loss = Hamming(loss == "normalised", class_weights(self.class_weight, bound, weight))
-            return MarginObjective(bound, self.C, loss, oracle, weight, self.n_jobs)
-        from ..learning import TrivialObjective
-
-        if self.class_weight is not None:
-            raise InvalidSampleError("class_weight is for surrogate='margin'; the trivial surrogate has no loss to weight.")
-        return TrivialObjective(bound, C=self.C, sample_weight=weight, n_jobs=self.n_jobs)
 
     def _warm(self, objective: Objective) -> tuple[Objective, Any]:
         """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes."""
@@ -262,34 +262,26 @@ class Labeler(BaseEstimator, ABC):
             By default the exact one that fits the structure (forest, supermodular, small width), and `TRWS` elsewhere. An exact
             search, where TRWS leaves a gap: ``solver="BranchAndBound"``.
         """
-        check_is_fitted(self, "model_")
-        return self._solve(self._samples(self._list(X)), solver)
+        return self._solve(self._new(X), solver)
 
     def _solve(self, samples: list[GraphSample], solver: Solver | str | None) -> list[Result]:
-        check_jobs(self.n_jobs)
-        if solver is None and isinstance(self.oracle, (Solver, str)) and self.oracle not in ("bracket", "auto"):
-            solver = self.oracle
+        who = given_solver(solver, self.oracle)
         problems = self.model_.problems(self.weights_, samples)
-        return thread_map(lambda problem: _best(problem, solver), problems, self.n_jobs)
+        return thread_map(lambda problem: best(problem, who), problems, as_jobs(self.n_jobs))
 
     def predict(self, X: Any, solver: Solver | str | None = None) -> list[np.ndarray]:
         """Labels of the nodes of each sample, (height, width) for grids; ``solver`` as in `predict_result`."""
-        check_is_fitted(self, "model_")
-        return self._predict(self._samples(self._list(X)), solver)
+        return self._predict(self._new(X), solver)
 
     def problems(self, X: Any) -> list[Problem]:
         """Max-sum problems that `predict` solves, for ``predict_result(X)[j].certificate.verify(problems(X)[j], ...)``."""
-        check_is_fitted(self, "model_")
-        return self.model_.problems(self.weights_, self._samples(self._list(X)))
+        samples = self._new(X)
+        return self.model_.problems(self.weights_, samples)
 
     def _predict(self, samples: list[GraphSample], solver: Solver | str | None = None) -> list[np.ndarray]:
         labellings = None if solver is not None else self._forest_labels(samples)
         if labellings is None:
-            labellings = []
-            for j, result in enumerate(self._solve(samples, solver)):
-                if result.labels is None:
-                    raise OracleError(f"sample {j}: {result.solver} found no labelling ({result.message}). Try another solver.")
-                labellings.append(result.labels)
+            labellings = [labels_of(result, j) for j, result in enumerate(self._solve(samples, solver))]
         found = []
         for sample, own in zip(samples, labellings, strict=True):
             labels = self._outside(sample, own)
@@ -302,7 +294,7 @@ class Labeler(BaseEstimator, ABC):
             return None
         if not all(sample.graph.is_forest for sample in samples):
             return None
-        check_jobs(self.n_jobs)
+        as_jobs(self.n_jobs)
         model, data = self.model_, self.model_.encode(samples)
         bank, edge_table, edge_weight = model.tables(self.weights_, data).of(0, len(data.edges))
         problem = Problem._trusted(
@@ -315,7 +307,7 @@ class Labeler(BaseEstimator, ABC):
             cliques=Cliques.build(None, data.n_states, model.n_labels),
             offset=0.0,
         )
-        labels = _best(problem, None).labels
+        labels = best(problem).labels
         return None if labels is None else np.split(labels, data.node_ptr[1:-1])
 
     def _outside(self, sample: GraphSample, labels: np.ndarray) -> np.ndarray:
@@ -333,31 +325,27 @@ class Labeler(BaseEstimator, ABC):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Fraction of right labels among all nodes whose label is known."""
-        check_is_fitted(self, "model_")
-        samples = self._samples(self._list(X))
-        predicted = self._predict(samples)
-        given = _labels(y)
+        samples = self._new(X)
+        weight = np.ones(len(samples)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if weight.shape != (len(samples),):
+            raise InvalidSampleError(
+                f"sample_weight has shape {weight.shape}, wanted one number for each of {len(samples)} samples."
+            )
+        fraction = self._fraction(samples, _labels(y), weight)
+        if np.isnan(fraction):
+            raise InvalidSampleError("no node has a known label, so there is nothing to score; wanted at least one.")
+        return fraction
+
+    def _fraction(self, samples: list[GraphSample], given: list[Any], weight: np.ndarray) -> float:
+        own = self._predict(samples)
         if self._coding is None:
-            targets, own = read_labels(samples, given, self.classes), predicted
+            targets = read_labels(samples, given, self.classes)
         else:
             targets = read_labels(samples, self._coding.encode(samples, given), None)
-            own = self._coding.encode(samples, predicted)
-        weight = np.ones(len(own)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if weight.shape != (len(own),):
-            raise InvalidSampleError(
-                f"sample_weight has shape {weight.shape}, wanted one number for each of {len(own)} samples."
-            )
-        right = np.array(
-            [np.count_nonzero(z.reshape(-1)[known] == t[known]) for z, (t, known) in zip(own, targets, strict=True)]
-        )
-        total = np.array([np.count_nonzero(known) for _, known in targets])
-        if not weight @ total > 0:
-            raise InvalidSampleError("no node has a known label, so there is nothing to score; wanted at least one.")
-        return float(weight @ right / (weight @ total))
-
-
-def _is_record(value: Any) -> bool:
-    return is_dataclass(value) and not isinstance(value, type)
+            own = self._coding.encode(samples, own)
+        right = [np.count_nonzero(z.reshape(-1)[known] == t[known]) for z, (t, known) in zip(own, targets, strict=True)]
+        count = weight @ np.array([np.count_nonzero(known) for _, known in targets], dtype=np.float64)
+        return float(weight @ np.array(right, dtype=np.float64) / count) if count > 0 else np.nan
 
 
 def _labels(y: Any) -> list[Any]:
@@ -379,18 +367,9 @@ def _n_features_in(samples: Sequence[GraphSample], bound: BoundModel) -> int:
     for sample in samples:
         if sample.n_nodes and sample.kind in ("dense", "sparse"):
             return int(sample.X.shape[1])
+    return int(_features(bound).n_features)
+
+
+def _features(bound: BoundModel) -> Any:
     layout: Any = bound.encode.__self__  # type: ignore[attr-defined]
-    return int(layout.model.features.n_features)
-
-
-def _best(problem: Problem, solver: Solver | str | None) -> Result:
-    if solver is not None:
-        return solve(problem, solver)
-    exact = not problem.n_edges or any(row.fits(problem) for row in TABLE)
-    return solve(problem, None if exact else "TRWS")
-
-
-def check_jobs(n_jobs: Any) -> None:
-    """Refuse what is no number of threads."""
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0 or n_jobs < -1:
-        raise InvalidSampleError(f"n_jobs is {n_jobs!r}, wanted a number of threads >= 1, or -1 for one a core.")
+    return layout.model.features

@@ -1,32 +1,131 @@
-"""What an estimator chose, in words, and what it learned, in blocks."""
+"""What an estimator chooses, and why, in words; and what it learned, in blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import InvalidSampleError
 from ..learning.driver import Learner
+from ..learning.lp_objective import LPObjective
+from ..learning.multilabel import SubsetAscent, SubsetOracle
 from ..learning.objective import MarginObjective, Objective
 from ..learning.oracles import BracketOracle, ForestOracle, SolverOracle
+from ..learning.relaxed import RelaxedOracle
+from ..losses import Hamming
 from ..models.bound import BoundModel
 
-LEARNERS = ("BlockFrankWolfe", "CuttingPlane", "Subgradient", "Perceptron")
+LEARNERS = ("BlockFrankWolfe", "CuttingPlane", "Subgradient", "Perceptron", "ProximalPoint", "CompactQP", "SmoothedLP")
 
 
 def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
+class Surrogate(NamedTuple):
+    """A surrogate of `SURROGATES`: its default learner, and how its objective is made of estimator, model, weights and C."""
+
+    learner: str
+    objective: Callable[[Any, BoundModel, np.ndarray, float], Objective]
+
+
+def _loss_and_oracle(estimator: Any, bound: BoundModel, weight: np.ndarray) -> tuple[Any, Any]:
+    loss, oracle = estimator.loss, None if is_auto(estimator.oracle) else estimator.oracle
+    if estimator.class_weight is not None:
+        check_weighted(loss)
+        loss = Hamming(loss == "normalised", class_weights(estimator.class_weight, bound, weight))
+    return loss, oracle
+
+
+def _margin(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) -> Objective:
+    loss, oracle = _loss_and_oracle(estimator, bound, weight)
+    return MarginObjective(bound, C, loss, oracle, weight, estimator.n_jobs)
+
+
+def _lp(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) -> Objective:
+    loss, oracle = _loss_and_oracle(estimator, bound, weight)
+    return LPObjective(bound, C, loss, estimator.smoothing, oracle, weight, estimator.n_jobs)
+
+
+def _trivial(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) -> Objective:
+    from ..learning import TrivialObjective
+
+    if estimator.class_weight is not None:
+        raise InvalidSampleError("class_weight is for surrogate='margin'; the trivial surrogate has no loss to weight.")
+    return TrivialObjective(bound, C=C, sample_weight=weight, n_jobs=estimator.n_jobs)
+
+
+SURROGATES = {
+    "margin": Surrogate("BlockFrankWolfe", _margin),
+    "lp": Surrogate("BlockFrankWolfe", _lp),
+    "trivial": Surrogate("CuttingPlane", _trivial),
+}
+
+
+def default_learner(estimator: Any, surrogate: Surrogate) -> str:
+    """The learner where nobody chose: that of the surrogate, or of its smooth version."""
+    if not is_number(estimator.smoothing) or estimator.smoothing < 0:
+        raise InvalidSampleError(f"smoothing is {estimator.smoothing!r}, wanted a temperature >= 0.")
+    if estimator.smoothing > 0 and surrogate.objective is not _lp:
+        raise InvalidSampleError(f"smoothing is {estimator.smoothing!r}, wanted 0: only surrogate='lp' has a smooth version.")
+    return "SmoothedLP" if estimator.smoothing > 0 else surrogate.learner
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def as_surrogate(given: Any, known: Collection[str] = tuple(SURROGATES)) -> str:
+    """The name of a surrogate; the first one for ``auto``."""
+    if is_auto(given):
+        return next(iter(known))
+    if not isinstance(given, str) or given not in known:
+        raise InvalidSampleError(f"surrogate is {given!r}, wanted one of {', '.join(known)}, auto.")
+    return given
+
+
+def choose_learner(estimator: Any, default: str, names: Collection[str] = LEARNERS) -> Learner:
+    """The learner that is given, or the one of that name (or the default) with the limits of the estimator."""
+    name = estimator.learner
+    if isinstance(name, Learner):
+        return name
+    if name is None or is_auto(name):
+        name = default
+    if not isinstance(name, str) or name not in names:
+        raise InvalidSampleError(
+            f"learner is {estimator.learner!r}, wanted None or a learner such as maxsum.learning.BlockFrankWolfe(), or one of the "
+            f"names {', '.join(names)}."
+        )
+    from .. import learning
+
+    own: Learner = (SubsetAscent if name == "SubsetAscent" else getattr(learning, name))(
+        tol=estimator.tol,
+        max_iter=estimator.max_iter,
+        time_limit=estimator.time_limit,
+        random_state=estimator.random_state,
+        checkpoint=getattr(estimator, "checkpoint", None),
+    )
+    return own
+
+
+def check_weighted(loss: Any) -> None:
+    """Refuse class weights beside a loss that has its own."""
+    if not isinstance(loss, str) or loss not in ("hamming", "normalised"):
+        raise InvalidSampleError(
+            f"class_weight is given beside loss={loss!r}, wanted loss='hamming' or 'normalised' with it; "
+            "a table of costs can hold the weights itself."
+        )
+
+
 def sentence(estimator: Any, bound: BoundModel, objective: Objective, learner: Learner) -> str:
     """Which potentials (if they were open), learner and oracle worked, and why."""
     name = type(learner).__name__
     open_choice = estimator.learner is None or is_auto(estimator.learner)
-    surrogate = "margin" if isinstance(objective, MarginObjective) else "trivial"
+    surrogate = as_surrogate(estimator.surrogate)
     why = f"learner {name}, {f'the default of the {surrogate} surrogate' if open_choice else 'as given'}"
-    return f"Chosen: {_potentials(estimator, bound)}{why}; {_oracle(estimator, objective)}."
+    return f"Chosen: {_potentials(estimator, bound)}{why}; {oracle_words(estimator.oracle, objective, name)}."
 
 
 def _potentials(estimator: Any, bound: BoundModel) -> str:
@@ -38,17 +137,21 @@ def _potentials(estimator: Any, bound: BoundModel) -> str:
     return f"general potentials, as {'no graph has a cycle' if bound.is_forest else 'no smaller class is known to fit'}; "
 
 
-def _oracle(estimator: Any, objective: Objective) -> str:
-    if not isinstance(objective, MarginObjective):
+def oracle_words(given: Any, objective: Objective, learner: str = "") -> str:
+    """Which oracle works, and why; ``given`` is what the user said."""
+    if not isinstance(objective, MarginObjective) or learner in ("ProximalPoint", "CompactQP", "SmoothedLP"):
         return "no oracle, as the surrogate needs no max-sum solver"
     oracle: Any = objective.oracle
-    if estimator.oracle is not None and not is_auto(estimator.oracle):
-        given = estimator.oracle if isinstance(estimator.oracle, str) else type(estimator.oracle).__name__
-        return f"oracle {given}, as given"
+    if given is not None and not is_auto(given):
+        return f"oracle {given if isinstance(given, str) else type(given).__name__}, as given"
+    if isinstance(oracle, SubsetOracle):
+        return "oracle enumeration, as all sets of so few labels can be tried"
     if isinstance(oracle, ForestOracle):
         return "oracle dynamic programming, as no training graph has a cycle"
     if isinstance(oracle, SolverOracle):
         return "oracle an exact solver by structure, as the graphs have cycles and solve() knows one for each"
+    if isinstance(oracle, RelaxedOracle):
+        return "oracle TRW-S, then the linear program where that leaves a gap, as the graphs have cycles"
     if isinstance(oracle, BracketOracle):
         return "oracle TRW-S with brackets, as the graphs have cycles and no fast exact solver fits them all"
     return f"oracle {type(oracle).__name__}"
@@ -65,8 +168,7 @@ def class_weights(given: Any, bound: BoundModel, sample_weight: np.ndarray) -> n
             raise InvalidSampleError(f"class_weight is {given!r}, wanted 'balanced', a dict, or one number for each class.")
         labels = bound.labels if bound.labels is not None else np.zeros(0, dtype=np.int32)
         count = np.bincount(labels, weights=np.repeat(sample_weight, np.diff(bound.data.node_ptr)), minlength=size)
-        present = count > 0
-        return np.where(present, count.sum() / (present.sum() * np.where(present, count, 1.0)), 1.0)
+        return balanced(count)
     if isinstance(given, Mapping):
         number = {label: k for k, label in enumerate(classes)}
         weight = np.ones(size)
@@ -81,6 +183,12 @@ def class_weights(given: Any, bound: BoundModel, sample_weight: np.ndarray) -> n
     if weight.shape != (size,) or not (np.isfinite(weight) & (weight >= 0)).all():
         raise InvalidSampleError(f"class_weight is {given!r}, wanted {size} finite numbers >= 0, in the order of the classes.")
     return weight
+
+
+def balanced(count: np.ndarray) -> np.ndarray:
+    r""":math:`\sum_l n_l / (K n_k)` over the classes that are present, 1 for others."""
+    present = count > 0
+    return np.where(present, count.sum() / (max(1, present.sum()) * np.where(present, count, 1.0)), 1.0)
 
 
 def coefficients(

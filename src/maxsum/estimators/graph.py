@@ -25,7 +25,7 @@ class GraphLabeler(Labeler):
     potentials : {"general", "supermodular", "associative", "potts", "auto"}
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`. Auto: supermodular for two labels on graphs with cycles
         (where training and prediction are then exact), general elsewhere.
-    surrogate : {"margin", "trivial", "auto"}
+    surrogate : {"margin", "lp", "trivial", "auto"}
         Margin-rescaled hinge (also auto), or strictly trivial equivalents, for which training needs no max-sum solver.
     learner : None, "auto", str or Learner
         By default `BlockFrankWolfe` for margin and `CuttingPlane` for trivial. A name, or the default, has ``tol``, ``max_iter``,
@@ -67,6 +67,8 @@ class GraphLabeler(Labeler):
     warm_start : bool
         A second `fit` on the same data (samples, labels, loss, potentials; C, tolerance and sample weights may change) goes on
         from the planes of the first; on other data it starts from nothing.
+    smoothing : float
+        Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
 
     Attributes
     ----------
@@ -115,6 +117,7 @@ class GraphLabeler(Labeler):
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         warm_start: bool = False,
+        smoothing: float = 0.0,
     ):
         self._keep(locals())
 

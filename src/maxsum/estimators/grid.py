@@ -14,6 +14,7 @@ from ..learning.driver import Learner
 from ..losses import Loss
 from ..models.sample import GraphSample
 from .base import Labeler
+from .memory import Size, grid_size
 
 DIRECTIONS = ["horizontal", "vertical", "diagonal", "antidiagonal"]
 
@@ -88,6 +89,7 @@ class GridLabeler(Labeler):
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         warm_start: bool = False,
+        smoothing: float = 0.0,
     ):
         self._keep(locals())
 
@@ -137,6 +139,9 @@ class GridLabeler(Labeler):
             except InvalidSampleError as error:
                 raise InvalidSampleError(f"sample {j}: {error}") from error
         return samples
+
+    def _size(self, item: Any) -> Size:
+        return grid_size(item, self.connectivity)
 
     def _graph(self, image: np.ndarray) -> Graph:
         height, width = image.shape[:2]

@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 from ..learning.driver import Learner
+from ..learning.objective import MarginObjective
+from ..learning.second_order import PairLoss, PairOracle, best_tags
 from ..losses import Loss
 from ..models.sample import GraphSample
-from .base import Labeler
+from ..models.second_order import PairLayout, second_order
+from .base import Data, Labeler, Prepared
+from .choices import as_surrogate, coefficients, is_auto
+from .memory import check_room, model_bytes
+from .solving import as_jobs
 
 
 class SequenceLabeler(Labeler):
@@ -21,20 +28,23 @@ class SequenceLabeler(Labeler):
 
     .. math:: F(x, y) = \sum_i \langle w_{y_i}, x_i\rangle + \sum_i g(y_i, y_{i + 1})
 
-    Training and prediction are exact.
+    With ``order=2`` a score :math:`h(y_{i - 1}, y_i, y_{i + 1})` of each three labels in a row is added. Training and prediction are
+    exact.
 
     Parameters
     ----------
     potentials, surrogate, learner, loss, features, oracle, C, tol, max_iter, time_limit, random_state, n_jobs, callback, bias,
     symmetric, classes, checkpoint, class_weight, warm_start
         As in `GraphLabeler`.
-    order : int
-        Labels that a score sees besides its own; 1 (neighbours) alone is implemented.
+    order : {1, 2}
+        Labels that a score sees besides its own. Order 2 is a chain over pairs of labels, :math:`K^3` operations an item, with general
+        potentials, the margin surrogate, and an oracle of its own. Labels of `predict_result` and `problems` are then numbers of
+        pairs, :math:`aK + b` for label :math:`b` after :math:`a`, or :math:`b` at the start: ``labels % K`` are those of the items.
 
     Attributes
     ----------
     classes_, weights_, weight_names_, coef_blocks_, n_features_in_, result_, model_, objective_
-        As in `GraphLabeler`.
+        As in `GraphLabeler`. With ``order=2`` the block ``triples`` (K, K, K) of ``coef_blocks_`` has :math:`h`.
 
     Examples
     --------
@@ -69,6 +79,7 @@ class SequenceLabeler(Labeler):
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         warm_start: bool = False,
+        smoothing: float = 0.0,
     ):
         self._keep(locals())
 
@@ -87,12 +98,49 @@ class SequenceLabeler(Labeler):
         return items
 
     def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
-        if self.order != 1:
+        if isinstance(self.order, bool) or self.order not in (1, 2):
             raise InvalidSampleError(
-                f"order is {self.order!r}, wanted 1; scores of three labels in a row are not implemented. Features of the items "
-                "around an item, in its dict or row, are often as good."
+                f"order is {self.order!r}, wanted 1 or 2. Features of the items around an item, in its dict or row, see further."
             )
+        if self.order == 2:
+            _check_second(self)
         return {}
+
+    def _prepare(self, data: Data, C: float, classes: Any = None, features: Any = None) -> Prepared:
+        first = super()._prepare(data, C, classes, features)
+        if self.order == 1:
+            return first
+        objective: Any = first.objective
+        bound = second_order(first.bound)
+        check_room(model_bytes(bound), "this training")
+        loss, oracle = PairLoss(objective.loss, first.bound.n_labels), PairOracle(bound, objective.loss_table)
+        lifted = MarginObjective(bound, C, loss, oracle, objective.sample_weight, objective.n_jobs)
+        return first._replace(bound=bound, objective=lifted)
+
+    @property
+    def _pairs(self) -> PairLayout | None:
+        """The layout of pairs, if the model is one of second order."""
+        layout = getattr(self.model_.encode, "__self__", None)
+        return layout if isinstance(layout, PairLayout) else None
+
+    @property
+    def coef_blocks_(self) -> dict[str, np.ndarray]:
+        """Weights by name: ``nodes`` (d, K), ``bias`` (K,), ``edges`` (K, K), and ``triples`` (K, K, K) of order 2."""
+        check_is_fitted(self, "model_")
+        pairs = self._pairs
+        if pairs is None:
+            return coefficients(self.model_, self.weights_, [], [])
+        size, n_first = pairs.n_tags, pairs.base.n_weights
+        blocks = coefficients(pairs.base, self.weights_[:n_first], [], [])
+        return {**blocks, "triples": self.weights_[n_first:].reshape(size, size, size)}
+
+    def _forest_labels(self, samples: list[GraphSample]) -> list[np.ndarray] | None:
+        if self._pairs is None:
+            return super()._forest_labels(samples)
+        return best_tags(self.model_, self.weights_, self.model_.encode(samples), as_jobs(self.n_jobs))
+
+    def _outside(self, sample: GraphSample, labels: np.ndarray) -> np.ndarray:
+        return super()._outside(sample, labels if self._pairs is None else labels % self._pairs.n_tags)
 
     def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:
         samples = []
@@ -107,6 +155,23 @@ class SequenceLabeler(Labeler):
             except InvalidSampleError as error:
                 raise InvalidSampleError(f"sample {j}: {error}") from error
         return samples
+
+
+def _check_second(labeler: Any) -> None:
+    """Refuse what chains over pairs do not have."""
+    if not (labeler.potentials == "general" or is_auto(labeler.potentials)) or labeler.symmetric:
+        raise InvalidSampleError(
+            f"order is 2 with potentials={labeler.potentials!r}, symmetric={labeler.symmetric!r}; wanted potentials='general' and "
+            "symmetric=False, as scores of three labels have no such restriction. Or use order=1."
+        )
+    if as_surrogate(labeler.surrogate) != "margin":
+        raise InvalidSampleError(
+            f"order is 2 with surrogate={labeler.surrogate!r}, wanted 'margin': labels of pairs exclude each other. Or use order=1."
+        )
+    if labeler.oracle is not None and not is_auto(labeler.oracle):
+        raise InvalidSampleError(
+            f"order is 2 with oracle={labeler.oracle!r}, wanted None: chains over pairs have an exact oracle of their own."
+        )
 
 
 def _are_dicts(item: Any) -> bool:

@@ -12,7 +12,16 @@ from ..datasets.source import MissingDataError, data_folder
 
 __all__ = ["EXPERIMENTS", "Claim", "MissingDataError", "Progress", "Report", "data_folder", "run"]
 
-EXPERIMENTS = {"scene": "scene", "sudoku": "sudoku"}
+EXPERIMENTS = {
+    "chunking": "chunking",
+    "handwritten-sudoku": "handwritten_sudoku",
+    "letters": "letters",
+    "robustness": "robustness",
+    "scene": "scene",
+    "segmentation": "segmentation",
+    "shapes": "shapes",
+    "sudoku": "sudoku",
+}
 
 
 @dataclass(frozen=True)

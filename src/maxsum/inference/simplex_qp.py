@@ -18,6 +18,7 @@ from .block_form import BlockForm, states_array
 from .parallel import split, thread_map
 
 _ROUND = 4
+_LONG_ROUND = 100
 
 
 class QPPoint(NamedTuple):
@@ -82,6 +83,7 @@ def minimise_simplex_qp(
     parts: Any = None,
     init: Any = None,
     tol: float = 1e-6,
+    allowed: Any = 0.0,
     max_iter: int = 1000,
     time_limit: float | None = None,
     callback: Callable[[QPPoint], Any] | None = None,
@@ -112,6 +114,8 @@ def minimise_simplex_qp(
         Start, projected onto the simplices; uniform by default.
     tol : float
         Stop when the gap is at most ``tol`` times the value, in size.
+    allowed : float, or array-like, shape (n_parts,)
+        Stop also when the gap (of the part) is at most this.
     max_iter : int
     time_limit : float, optional
         Seconds, looked at every few iterations.
@@ -129,18 +133,22 @@ def minimise_simplex_qp(
     """
     started = time.perf_counter()
     _check_settings(tol, max_iter, time_limit)
+    if not (np.asarray(allowed) >= 0).all():
+        raise InvalidProblemError(f"allowed is {allowed!r}, wanted gaps >= 0.")
     states, linear = _linear(theta, form, n_states)
     starts = _starts(parts, form, len(states))
     mu = _start(init, linear, states)
     grad, pull, back, step, turn = (np.zeros_like(linear) for _ in range(5))
     state = np.zeros((len(starts) - 1, qp.N_STATE))
+    state[:, qp.ALLOWED] = allowed
     operator = None if isinstance(form, BlockForm) else _Operator(form, states, linear.shape)
+    n_steps = _ROUND if callback is not None or time_limit is not None or len(starts) <= 2 else _LONG_ROUND
 
     def advance(part: tuple[int, int]) -> int:
         if operator is None:
             first, last = part
             vectors = (mu, grad, pull, back, step, turn)
-            return qp.descend(form.rows, linear, *vectors, starts, first, last, tol, _ROUND, max_iter, state)
+            return qp.descend(form.rows, linear, *vectors, starts, first, last, tol, n_steps, max_iter, state)
         return _descend(operator, linear, mu, grad, pull, back, step, turn, states, tol, max_iter, state[0])
 
     termination, pieces = Termination.iteration_limit, split(starts, n_jobs)

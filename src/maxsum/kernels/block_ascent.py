@@ -152,6 +152,7 @@ def move(design, planes, weights, j, used, scratch):  # type: ignore[no-untyped-
     n_nodes, start = last - first, planes.pool_ptr[j]
     n_labels = design.node_index.shape[1]
     change, share, moving = scratch.change, scratch.share, scratch.moving
+    wanted, chosen = scratch.wanted, scratch.chosen
     work, n_moving = 0, 0
     for i in range(1, used):
         if change[i] != 0.0:
@@ -162,41 +163,48 @@ def move(design, planes, weights, j, used, scratch):  # type: ignore[no-untyped-
     for v in range(first, last):
         if not scratch.active[v - first]:
             continue
-        t, moved = design.truth[v], False
-        for k in range(n_labels):
-            share[k] = 0.0
+        t, n, own = design.truth[v], 0, 0.0
         for a in range(n_moving):
             i = moving[a]
             k = planes.pool[start + i * n_nodes + v - first]
             if k != t:
-                share[t] += change[i]
+                if not wanted[k]:
+                    wanted[k] = 1
+                    chosen[n] = k
+                    share[k] = 0.0
+                    n += 1
+                own += change[i]
                 share[k] -= change[i]
-                moved = True
-        if not moved:
+        seen, n = n, 0
+        for q in range(seen):
+            k = chosen[q]
+            wanted[k] = 0
+            if share[k] != 0.0:
+                chosen[n] = k
+                n += 1
+        if own != 0.0:
+            chosen[n] = t
+            share[t] = own
+            n += 1
+        if n == 0:
             continue
         if design.node_step[1]:
-            for k in range(n_labels):
-                if share[k] != 0.0:
-                    r = v * design.node_step[0] + k
-                    for i in range(design.x_ptr[r], design.x_ptr[r + 1]):
-                        add(weights, design.x_col[i], share[k] * design.x_val[i])
+            for q in range(n):
+                r = v * design.node_step[0] + chosen[q]
+                for i in range(design.x_ptr[r], design.x_ptr[r + 1]):
+                    add(weights, design.x_col[i], share[chosen[q]] * design.x_val[i])
             continue
-        n = 0
-        for k in range(n_labels):
-            if share[k] != 0.0:
-                scratch.chosen[n] = k
-                n += 1
         work += 3 * (design.x_ptr[v + 1] - design.x_ptr[v]) * n
         for i in range(design.x_ptr[v], design.x_ptr[v + 1]):
             f, x = design.x_col[i], design.x_val[i]
             base = design.node_base[f]
             if base >= 0 and len(weights.nonneg) == 0:
                 for q in range(n):
-                    k = scratch.chosen[q]
+                    k = chosen[q]
                     weights.plain[np.uint64(base + k)] += x * share[k]
             else:
                 for q in range(n):
-                    k = scratch.chosen[q]
+                    k = chosen[q]
                     p = design.node_index[f, k]
                     if p >= 0:
                         add(weights, p, x * share[k])

@@ -29,7 +29,29 @@ def _add(ptr, col, val, index, r, c, sign, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def trivial_sweeps(design, ptr, adj_edge, adj_side, n_states, examples, max_sweeps, shared, w, phi, sums, bank, total):  # type: ignore[no-untyped-def]
+def _bring(ptr, col, val, index, change, w):  # type: ignore[no-untyped-def]
+    """Add ``change`` (N, K), multiples of the features of each node, to the weights, and make it 0."""
+    for v in range(len(change)):
+        for k in range(change.shape[1]):
+            if change[v, k] != 0.0:
+                _add(ptr, col, val, index, v, k, change[v, k], w)
+                change[v, k] = 0.0
+
+
+@kernel
+def _all_scores(ptr, col, val, index, w, row, scores):  # type: ignore[no-untyped-def]
+    """Scores (K, N) of all nodes whose every feature has a weight for each label; ``row`` is work space."""
+    for v in range(scores.shape[1]):
+        row[:] = 0.0
+        for i in range(ptr[v], ptr[v + 1]):
+            f, x = col[i], val[i]
+            for k in range(len(row)):
+                row[k] += x * w[index[f, k]]
+        scores[:, v] = row
+
+
+@kernel
+def trivial_sweeps(design, ptr, adj_edge, adj_side, n_states, examples, max_sweeps, shared, gram, w, phi, sums, bank, total):  # type: ignore[no-untyped-def]
     r"""Algorithm 3 of 003: sweeps over all inequalities (20) of some examples, until one makes no update.
 
     Of each example the nodes come first (Steps 2 and 3), then the edges (Steps 4 and 5); each violated inequality is met by one
@@ -44,6 +66,10 @@ def trivial_sweeps(design, ptr, adj_edge, adj_side, n_states, examples, max_swee
     shared : int
         Tables are read from ``bank`` if 1 or 2: each edge has a single feature, and no weight is in the tables of two; 2 if no
         weight is twice in one table either.
+    gram : ndarray, shape (N, N) or (0, 0)
+        Products of the features of all nodes, or nothing. With them the scores of all nodes are kept, and the weights of node
+        features follow at the end. Each feature and label must have a weight of its own, and ``total`` be empty; sweeps end only
+        if one without updates starts from scores of the weights themselves.
     w : ndarray, shape (P + 2 E K,)
         Weights of the model, then potentials.
     phi : ndarray, shape (E, 2, K)
@@ -66,6 +92,9 @@ def trivial_sweeps(design, ptr, adj_edge, adj_side, n_states, examples, max_swee
     edge_index = design.edge_index.reshape((len(design.edge_index), size * size))
     node_step, node_part = design.node_step[0], design.node_step[1]
     edge_step, edge_part = design.edge_step[0], design.edge_step[1]
+    kept = len(gram) > 0
+    scores, change, part = np.zeros((size, len(gram))), np.zeros((len(gram), size)), np.zeros(size)
+    changed, unsure = True, False
     sums[:] = 0.0
     for v in range(len(ptr) - 1):
         for i in range(ptr[v], ptr[v + 1]):
@@ -76,37 +105,57 @@ def trivial_sweeps(design, ptr, adj_edge, adj_side, n_states, examples, max_swee
             bank[f, i] = w[edge_index[f, i]] if edge_index[f, i] >= 0 else 0.0
     updates, last, sweeps = 0, 1, 0
     while sweeps < max_sweeps and last > 0:
+        if kept and changed:
+            _bring(x_ptr, x_col, x_val, node_index, change, w)
+            _all_scores(x_ptr, x_col, x_val, node_index, w, part, scores)
+        changed = False
         sweeps += 1
         last = 0
         for j in examples:
             for v in range(design.node_ptr[j], design.node_ptr[j + 1]):
                 t = truth[v]
                 r = v * node_step + t * node_part
-                own = -sums[v, t]
-                for i in range(x_ptr[r], x_ptr[r + 1]):
-                    p = node_index[x_col[i], t]
-                    if p >= 0:
-                        own += x_val[i] * w[p]
+                if kept:
+                    own = scores[t, v] - sums[v, t]
+                else:
+                    own = -sums[v, t]
+                    for i in range(x_ptr[r], x_ptr[r + 1]):
+                        p = node_index[x_col[i], t]
+                        if p >= 0:
+                            own += x_val[i] * w[p]
                 for k in range(n_states[v]):
                     if k == t:
                         continue
                     s = v * node_step + k * node_part
-                    other = -sums[v, k]
-                    for i in range(x_ptr[s], x_ptr[s + 1]):
-                        p = node_index[x_col[i], k]
-                        if p >= 0:
-                            other += x_val[i] * w[p]
+                    if kept:
+                        other = scores[k, v] - sums[v, k]
+                    else:
+                        other = -sums[v, k]
+                        for i in range(x_ptr[s], x_ptr[s + 1]):
+                            p = node_index[x_col[i], k]
+                            if p >= 0:
+                                other += x_val[i] * w[p]
                     if own > other:
                         continue
                     last += 1
-                    _add(x_ptr, x_col, x_val, node_index, r, t, 1.0, w)
-                    _add(x_ptr, x_col, x_val, node_index, s, k, -1.0, w)
+                    if kept:
+                        change[v, t] += 1.0
+                        change[v, k] -= 1.0
+                        for u in range(len(gram)):
+                            scores[t, u] += gram[v, u]
+                            scores[k, u] -= gram[v, u]
+                    else:
+                        _add(x_ptr, x_col, x_val, node_index, r, t, 1.0, w)
+                        _add(x_ptr, x_col, x_val, node_index, s, k, -1.0, w)
                     for i in range(ptr[v], ptr[v + 1]):
                         phi[adj_edge[i], adj_side[i], t] -= 1.0
                         phi[adj_edge[i], adj_side[i], k] += 1.0
                     sums[v, t] -= ptr[v + 1] - ptr[v]
                     sums[v, k] += ptr[v + 1] - ptr[v]
-                    own = _dot(x_ptr, x_col, x_val, node_index, r, t, w) - sums[v, t]
+                    if kept:
+                        own = scores[t, v] - sums[v, t]
+                    else:
+                        own = _dot(x_ptr, x_col, x_val, node_index, r, t, w) - sums[v, t]
             for e in range(design.edge_ptr[j], design.edge_ptr[j + 1]):
                 u, v = edges[e, 0], edges[e, 1]
                 s, t = truth[u], truth[v]
@@ -166,6 +215,11 @@ def trivial_sweeps(design, ptr, adj_edge, adj_side, n_states, examples, max_swee
         updates += last
         for i in range(len(total)):
             total[i] += w[i]
+        unsure = unsure or last > 0
+        if kept and unsure and last == 0:
+            changed, unsure, last = True, False, 1
+    if kept:
+        _bring(x_ptr, x_col, x_val, node_index, change, w)
     return sweeps, updates, last
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from .jit import kernel
 
 FORBIDDEN = 1e300
-VALUE, GAP, SIZE, ALPHA, N_ITER, N_PRODUCTS, STATUS, CURVATURE, LAST, NORM, N_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+VALUE, GAP, SIZE, ALPHA, N_ITER, N_PRODUCTS = 0, 1, 2, 3, 4, 5
+STATUS, CURVATURE, LAST, NORM, ALLOWED, N_STATE = 6, 7, 8, 9, 10, 11
 RUNNING, CONVERGED, STALLED, INDEFINITE = 0.0, 1.0, 2.0, 3.0
 _SORTED = 32
 _LONGER = 1.1
@@ -233,9 +234,9 @@ def first_step(grad, n_states, first, last):  # type: ignore[no-untyped-def]
 
 @kernel
 def is_done(state, tol):  # type: ignore[no-untyped-def]
-    """Whether the gap is at most ``tol`` of the value, or is nothing but rounding."""
+    """Whether the gap is at most ``tol`` of the value, at most what is allowed, or nothing but rounding."""
     value, gap = state[VALUE], state[GAP]
-    return gap <= tol * max(abs(value), abs(value - gap)) or gap <= 8 * 2.220446049250313e-16 * state[SIZE]
+    return gap <= max(tol * max(abs(value), abs(value - gap)), state[ALLOWED]) or gap <= 8 * 2.220446049250313e-16 * state[SIZE]
 
 
 @kernel

@@ -6,6 +6,7 @@ from typing import Any
 
 _HOME = {
     "BlockFrankWolfe": "block_frank_wolfe",
+    "CompactQP": "compact_qp",
     "CuttingPlane": "cutting_plane",
     "DualCertificate": "certificate",
     "Learner": "driver",
@@ -14,6 +15,10 @@ _HOME = {
     "MarginObjective": "objective",
     "MultiLabelObjective": "multilabel",
     "Perceptron": "perceptron",
+    "ProjectedQuasiNewton": "quasi_newton",
+    "ProximalPoint": "proximal_point",
+    "SmoothedLP": "smoothed",
+    "SmoothedObjective": "smoothed",
     "Subgradient": "subgradient",
     "SubsetAscent": "multilabel",
     "TrivialObjective": "trivial",

@@ -12,7 +12,9 @@ from ..core.errors import InvalidSampleError
 from .block_frank_wolfe import _pack, _unpack, certain, feasible, is_exact
 from .certificate import DualCertificate
 from .driver import Learner, Training
-from .objective import Objective
+from .dual_bound import check_relaxed
+from .dual_subgradient import descend
+from .objective import MarginObjective, Objective
 
 
 @dataclass(frozen=True)
@@ -28,17 +30,27 @@ class Subgradient(Learner):
         Return the average of the weights, the later ones counting more, where it is better.
     batch : int, optional
         Examples a step; by default a sixteenth of them.
+    step : float, optional
+        First step length for the ``lp`` surrogate, where the steps in weights and messages are normalised and go with
+        :math:`1/\sqrt t`, as 000 writes (see `dual_subgradient.descend`); ten of them an iteration.
     """
 
     averaged: bool = True
     batch: int | None = None
+    step: float | None = None
 
     def _check(self, objective: Objective) -> None:
         super()._check(objective)
         if self.batch is not None and (isinstance(self.batch, bool) or self.batch < 1):
             raise InvalidSampleError(f"batch is {self.batch!r}, wanted a whole number >= 1.")
+        if self.step is not None and not 0 < self.step < np.inf:
+            raise InvalidSampleError(f"step is {self.step!r}, wanted a finite number > 0.")
 
     def _run(self, objective: Objective, training: Training, init: Any) -> None:
+        if objective.relaxed and isinstance(objective, MarginObjective):
+            check_relaxed(self, objective)
+            descend(self, objective, training, self.step)
+            return
         n = objective.n_examples
         size = self.batch or max(1, -(-n // 16))
         random = np.random.default_rng(self.random_state)

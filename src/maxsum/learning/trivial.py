@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..core.errors import InvalidSampleError
 from ..inference.parallel import n_threads, thread_map
@@ -17,6 +18,7 @@ from ..models.cone import Cone
 from .objective import Answer, Objective, Plane
 
 _NONE = np.full(3, -1, dtype=np.int64)
+_MOST_NODES, _LEAST_FEATURES = 2000, 32
 
 
 class TrivialObjective(Objective):
@@ -112,7 +114,10 @@ class TrivialObjective(Objective):
         sums, bank = np.empty((len(design.truth), size)), np.empty((len(design.edge_index), size * size))
         ptr, edge, side = self.incidence
         states, phi = self.model.data.n_states, self._phi(w)
-        found = trivial_sweeps(design, ptr, edge, side, states, examples, max_sweeps, self._shared, w, phi, sums, bank, total)
+        gram = np.zeros((0, 0)) if len(total) else self._gram
+        found = trivial_sweeps(
+            design, ptr, edge, side, states, examples, max_sweeps, self._shared, gram, w, phi, sums, bank, total
+        )
         return int(found[0]), int(found[1]), int(found[2])
 
     @cached_property
@@ -125,6 +130,17 @@ class TrivialObjective(Objective):
         if len(np.unique(np.concatenate(once))) < sum(map(len, once)):
             return 0
         return 2 if sum(map(len, once)) == sum(map(len, rows)) else 1
+
+    @cached_property
+    def _gram(self) -> np.ndarray:
+        """Products of the features of all nodes for `trivial_sweeps`, or nothing where they are many or each node has few."""
+        design, n = self.design, len(self.design.truth)
+        index = design.node_index
+        dense = len(design.x_val) >= _LEAST_FEATURES * n and n <= _MOST_NODES
+        if not dense or design.node_step[1] or (index < 0).any() or len(np.unique(index)) < index.size:
+            return np.zeros((0, 0))
+        x = sparse.csr_array((design.x_val, design.x_col, design.x_ptr), shape=(n, len(index))).toarray()
+        return np.ascontiguousarray(x @ x.T)
 
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
         least, keys, _ = self.check(np.ascontiguousarray(w, dtype=np.float64), examples)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -129,10 +130,23 @@ class Dicts(NodeFeatures):
     """Dicts of features: ``{"length": 3, "word": "dog"}`` has the features ``length`` (3) and ``word=dog`` (1).
 
     Features that training has not seen are passed over.
+
+    Parameters
+    ----------
+    vocabulary : tuple of str, optional
+        Names of the features; by default those of the training samples, in the order in which they first occur there, so that
+        weights which are used together are near each other in memory.
+    min_count : int
+        Leave out features that fewer nodes of the training samples have; no effect on a vocabulary that is given.
     """
 
     vocabulary: tuple[str, ...] | None = None
+    min_count: int = 1
     kind = "dicts"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.min_count, bool) or not isinstance(self.min_count, (int, np.integer)) or self.min_count < 1:
+            raise InvalidSampleError(f"min_count is {self.min_count!r}, wanted a whole number >= 1.")
 
     @property
     def n_features(self) -> int:
@@ -146,12 +160,20 @@ class Dicts(NodeFeatures):
         if self.vocabulary is not None:
             return self
         _check_kind(samples, self.kind)
-        return replace(self, vocabulary=tuple(sorted({name for _, _, name, _ in _items(samples)})))
+        number: dict[str, int] = {}
+        found = _columns(samples, lambda name: number.setdefault(name, len(number)))
+        if self.min_count == 1:
+            return replace(self, vocabulary=tuple(number))
+        rows, n_rows = found.rows, len(found.ends)
+        pairs = np.unique(found.columns * n_rows + rows)
+        count = np.bincount(pairs // max(1, n_rows), minlength=len(number))
+        return replace(self, vocabulary=tuple(name for name, c in zip(number, count, strict=True) if c >= self.min_count))
 
     def _encode(self, samples: Sequence[GraphSample]) -> Matrix:
         column = {name: i for i, name in enumerate(self.names)}
-        found = ((row, column[name], value) for row, _, name, value in _items(samples) if name in column)
-        return _matrix(found, sum(sample.n_nodes for sample in samples), self.n_features)
+        found = _columns(samples, lambda name: column.get(name, -1))
+        seen = found.columns >= 0
+        return _matrix(found.rows[seen], found.columns[seen], found.values[seen], (len(found.ends), self.n_features))
 
 
 @dataclass(frozen=True)
@@ -169,12 +191,9 @@ class Hashed(NodeFeatures):
         return self
 
     def _encode(self, samples: Sequence[GraphSample]) -> Matrix:
-        def hashed() -> Iterable[tuple[int, int, float]]:
-            for row, _, name, value in _items(samples):
-                code = zlib.crc32(name.encode())
-                yield row, (code >> 1) % self.width, value if code & 1 else -value
-
-        return _matrix(hashed(), sum(sample.n_nodes for sample in samples), self.width)
+        found = _columns(samples, lambda name: zlib.crc32(name.encode()))
+        value = np.where(found.columns & 1, found.values, -found.values)
+        return _matrix(found.rows, (found.columns >> 1) % self.width, value, (len(found.ends), self.width))
 
 
 @dataclass(frozen=True)
@@ -276,34 +295,50 @@ def _check_width(samples: Sequence[GraphSample], width: int) -> None:
             raise InvalidSampleError(f"sample {j} has {sample.X.shape[1]} features a node, but the model has {width}.")
 
 
-def _items(samples: Sequence[GraphSample]) -> Iterable[tuple[int, int, str, float]]:
-    """(row over all samples, sample, name, value) of each feature."""
-    row = 0
+class _Entries(NamedTuple):
+    """Features of all nodes, node after node: columns, values, and where each node ends."""
+
+    columns: np.ndarray
+    values: np.ndarray
+    ends: np.ndarray
+
+    @property
+    def rows(self) -> np.ndarray:
+        return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=0))
+
+
+def _columns(samples: Sequence[GraphSample], number: Callable[[str], int]) -> _Entries:
+    """Features of dicts, numbered by their names; each pair of name and string becomes one name, and is numbered once."""
+    columns, values, ends = array("q"), array("d"), array("q")
+    known: dict[str, dict[str, int]] = {}
     for j, sample in enumerate(samples):
         for node, features in enumerate(sample.X):
             if not isinstance(features, Mapping):
                 raise InvalidSampleError(f"sample {j}, node {node} is a {type(features).__name__}, wanted a dict of features.")
             for name, value in features.items():
-                if isinstance(value, str):
-                    yield row, j, f"{name}={value}", 1.0
+                if type(value) is str and type(name) is str:
+                    own = known.setdefault(name, {})
+                    column = own.get(value)
+                    if column is None:
+                        column = own[value] = number(f"{name}={value}")
+                    columns.append(column)
+                    values.append(1.0)
+                elif isinstance(value, str):
+                    columns.append(number(f"{name}={value}"))
+                    values.append(1.0)
                 elif isinstance(value, (bool, int, float, np.number)) and np.isfinite(value):
-                    yield row, j, str(name), float(value)
+                    columns.append(number(str(name)))
+                    values.append(float(value))
                 else:
                     raise InvalidSampleError(
                         f"sample {j}, node {node}, feature {name!r} is {value!r}, wanted a finite number or a string."
                     )
-            row += 1
+            ends.append(len(columns))
+    return _Entries(np.array(columns, dtype=np.int64), np.array(values), np.array(ends, dtype=np.int64))
 
 
-def _matrix(items: Iterable[tuple[int, int, float]], n_rows: int, n_columns: int) -> Matrix:
-    entries = list(items)
-    row, column, value = zip(*entries, strict=True) if entries else ((), (), ())
-    matrix = sparse.csr_array(
-        sparse.coo_array(
-            (np.array(value, dtype=np.float64), (np.array(row, dtype=np.int64), np.array(column, dtype=np.int64))),
-            shape=(n_rows, n_columns),
-        )
-    )
+def _matrix(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> Matrix:
+    matrix = sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix

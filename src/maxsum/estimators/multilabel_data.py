@@ -1,0 +1,286 @@
+"""What `MultiLabelClassifier` reads: features, labels of which some are unknown, costs of classes; as models to train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.multiclass import type_of_target
+
+from ..core.errors import InvalidSampleError
+from ..core.graph import Graph
+from ..learning.objective import MarginObjective
+from ..models.bound import BoundModel, Encoded
+from ..models.multilabel import MultiLabelBound
+from .choices import balanced
+
+UNKNOWN = -1
+
+
+class Target(NamedTuple):
+    """Labels as numbers, (n, L) of 0 and 1 (-1 where unknown) or (n,), and what they stand for."""
+
+    kind: str  # "multilabel", "binary" or "multiclass"
+    labels: np.ndarray
+    classes: np.ndarray
+
+
+class Data(NamedTuple):
+    """Features, with a constant if there is a bias, labels, and weights of samples."""
+
+    X: Any
+    target: Target
+    weight: np.ndarray
+
+    def take(self, which: np.ndarray) -> Data:
+        return Data(self.X[which], self.target._replace(labels=self.target.labels[which]), self.weight[which])
+
+
+def hidden(y: Any) -> tuple[Any, np.ndarray | None]:
+    """Labels with something known in the place of unknown ones, and where these are; None if all are known.
+
+    Unknown are masked entries, and in tables of labels None and -1.
+    """
+    if isinstance(y, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(y)
+        if not mask.any():
+            return np.asarray(y), None
+        _check_some(~mask)
+        if mask.ndim == 1:
+            return np.asarray(y.data), mask
+        return np.where(mask, 0, np.asarray(y.data)), mask
+    table = np.asarray(y.toarray() if sparse.issparse(y) else y) if _is_table(y) else None
+    if table is None or table.ndim != 2 or table.shape[1] < 2:
+        return y, None
+    if table.dtype.kind == "O":
+        none = np.array([[own is None for own in row] for row in table], dtype=bool).reshape(table.shape)
+        if not none.any():
+            return y, None
+        table = np.where(none, UNKNOWN, table)
+        try:
+            table = table.astype(np.int64)
+        except (TypeError, ValueError):
+            return y, None
+    unknown = table == UNKNOWN if table.dtype.kind in "if" else np.zeros(table.shape, dtype=bool)
+    if not unknown.any() or not np.isin(table, (UNKNOWN, 0, 1)).all():
+        return y, None
+    _check_some(~unknown)
+    if (table != 0).all():
+        raise InvalidSampleError(
+            f"y holds -1 and 1, but no 0: here 0 is a label that a sample does not have, and -1 one that is unknown (sample "
+            f"{np.argwhere(unknown)[0][0]} has some). Replace -1 by 0, or mask what is unknown."
+        )
+    return np.where(unknown, 0, table).astype(np.int64), unknown
+
+
+def _check_some(known: np.ndarray) -> None:
+    if not known.any():
+        raise InvalidSampleError(f"y has {known.size} labels, but none is known; wanted some.")
+
+
+@contextmanager
+def named_samples(X: Any) -> Iterator[None]:
+    """Errors about numbers that are not finite with the sample and the feature they are at."""
+    try:
+        yield
+    except ValueError as error:
+        if np.iscomplexobj(X):
+            raise
+        try:
+            rows = X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+            bad = ~np.isfinite(rows.data if sparse.issparse(X) else rows)
+        except (TypeError, ValueError):
+            raise error from None
+        if rows.ndim != 2 or not bad.any():
+            raise
+        j, f = np.argwhere(bad)[0] if not sparse.issparse(X) else _place(rows, int(bad.argmax()))
+        raise InvalidSampleError(
+            f"sample {j} has {rows[j, f]} at feature {f}, wanted finite numbers; impute or drop it first. ({error})"
+        ) from error
+
+
+def _place(rows: Any, position: int) -> tuple[int, int]:
+    return int(np.searchsorted(rows.indptr, position, side="right")) - 1, int(rows.indices[position])
+
+
+def _is_table(y: Any) -> bool:
+    if hasattr(y, "shape"):
+        return len(y.shape) == 2
+    return isinstance(y, (list, tuple)) and len(y) > 0 and all(isinstance(row, (list, tuple, np.ndarray)) for row in y)
+
+
+def with_bias(X: Any, bias: bool) -> Any:
+    """Features as kernels read them, with a constant one at the end."""
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        X.sum_duplicates()
+        return sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))], format="csr")) if bias else X
+    X = X + 0.0
+    return np.hstack([X, np.ones((len(X), 1))]) if bias else np.ascontiguousarray(X)
+
+
+def read_target(y: Any, unknown: np.ndarray | None) -> Target:
+    """Classes as numbers."""
+    kind = type_of_target(y, input_name="y")
+    if kind == "multilabel-indicator":
+        labels = np.asarray(y.toarray() if sparse.issparse(y) else y)
+        other = np.argwhere((labels != 0) & (labels != 1))
+        if len(other):
+            j, m = other[0]
+            raise InvalidSampleError(f"y of sample {j} has {labels[j, m]} for label {m}, wanted 0 or 1.")
+        labels = labels.astype(np.int32)
+        if unknown is not None:
+            labels[unknown] = UNKNOWN
+        return Target("multilabel", labels, np.arange(labels.shape[1]))
+    if y.ndim != 1:
+        raise InvalidSampleError(
+            f"y has shape {y.shape} and is {kind}, wanted (n_samples, n_labels) of 0 and 1, or (n_samples,)."
+        )
+    classes, coded = np.unique(y, return_inverse=True)
+    if len(classes) == 2:
+        return Target("binary", coded.reshape(-1, 1).astype(np.int32), classes)
+    return Target("multiclass", coded.astype(np.int32), classes)
+
+
+def merged(X: Any, labels: np.ndarray, weight: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Samples that are the same as one, those of weight 0 left out, in the order of their bytes."""
+    keep = np.flatnonzero(weight > 0) if weight.any() else np.arange(len(weight))
+    keys = {}
+    for j in keep.tolist():
+        if sparse.issparse(X):
+            row = slice(X.indptr[j], X.indptr[j + 1])
+            own = X.indices[row].astype(np.int64).tobytes() + X.data[row].tobytes()
+        else:
+            own = X[j].tobytes()
+        keys[j] = labels[j].tobytes() + own
+    first: dict[bytes, int] = {}
+    total: dict[bytes, float] = {}
+    for j, key in keys.items():
+        first.setdefault(key, j)
+        total[key] = total.get(key, 0.0) + float(weight[j])
+    order = sorted(first)
+    rows = np.array([first[key] for key in order], dtype=np.int64)
+    return X[rows], labels[rows], np.array([total[key] for key in order])
+
+
+def for_graph(labels: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels that a label graph is read off: samples without unknown ones, or all, with 0 for unknown, if there are none."""
+    whole = (labels >= 0).all(axis=1) & (weight > 0)
+    if not whole.any():
+        return np.maximum(labels, 0), np.where(weight.any(), weight, 1.0)
+    return labels[whole], weight[whole]
+
+
+def class_costs(given: Any, target: Target, weight: np.ndarray) -> np.ndarray:
+    r"""Cost of missing each class, (n_labels, n_classes); ``balanced`` is :math:`\sum_l n_l / (K n_k)`, counted by weights.
+
+    Parameters
+    ----------
+    given : "balanced", dict of classes, or array-like of shape (n_classes,)
+        For tables of labels the classes are 0 and 1, and a list of such dicts, one for each label, is taken as well.
+    """
+    labels = target.labels.reshape(len(target.labels), -1)
+    classes = [0, 1] if target.kind == "multilabel" else target.classes.tolist()
+    n_labels, size = labels.shape[1], max(len(classes), 2)
+    if isinstance(given, str):
+        if given != "balanced":
+            raise InvalidSampleError(f"class_weight is {given!r}, wanted 'balanced', a dict, or one number for each class.")
+        count = np.zeros((n_labels, size))
+        for m in range(n_labels):
+            known = labels[:, m] >= 0
+            count[m] = np.bincount(labels[known, m], weights=weight[known], minlength=size)
+        return np.array([balanced(own) for own in count])
+    several = isinstance(given, (list, tuple)) and any(isinstance(own, Mapping) for own in given)
+    rows = list(given) if several else [given] * n_labels
+    if len(rows) != n_labels or (several and target.kind != "multilabel"):
+        raise InvalidSampleError(f"class_weight has {len(rows)} dicts, wanted one for each of {n_labels} labels.")
+    return np.array([_costs(own, classes, size) for own in rows])
+
+
+def _costs(given: Any, classes: list[Any], size: int) -> np.ndarray:
+    weight = np.ones(size)
+    if isinstance(given, Mapping):
+        for label, value in given.items():
+            if label not in classes:
+                raise InvalidSampleError(f"class_weight names {label!r}, wanted some of the classes {classes[:12]}.")
+            weight[classes.index(label)] = value
+    else:
+        try:
+            own = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidSampleError(f"class_weight is {given!r}, wanted 'balanced', a dict, or numbers.") from error
+        if own.shape != (len(classes),):
+            raise InvalidSampleError(f"class_weight is {given!r}, wanted one number for each of the classes {classes[:12]}.")
+        weight[: len(own)] = own
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise InvalidSampleError(f"class_weight is {given!r}, wanted finite numbers >= 0.")
+    return weight
+
+
+def weighted(bound: BoundModel, costs: np.ndarray, place: np.ndarray) -> BoundModel:
+    """The model with a weight at each node: what missing its class costs. ``place`` is the number of the label at each node."""
+    node_weights = costs[place, np.asarray(bound.labels)]
+    return replace(bound, data=replace(bound.data, node_weights=node_weights))
+
+
+def partly_known(full: MultiLabelBound, x: Any, labels: np.ndarray) -> tuple[BoundModel, np.ndarray]:
+    """`full` bound to samples of which some labels are unknown: these, and their edges, are left out of the graph of a sample.
+
+    Returns the model, and the number of the label at each of its nodes.
+    """
+    known = labels >= 0
+    size, width = labels.shape[1], x.shape[1]
+    edges = full.graph.edges
+    example, place = np.nonzero(known)
+    node_ptr = np.concatenate([[0], np.cumsum(known.sum(axis=1))]).astype(np.int64)
+    number = np.cumsum(known, axis=1) - 1
+    inside = known[:, edges[:, 0]] & known[:, edges[:, 1]]
+    edge_ptr = np.concatenate([[0], np.cumsum(inside.sum(axis=1))]).astype(np.int64)
+    own_example, kind = np.nonzero(inside)
+    own = np.stack([number[own_example, edges[kind, 0]], number[own_example, edges[kind, 1]]], axis=1).astype(np.int32)
+    pieces = np.split(own, edge_ptr[1:-1])
+    graphs = tuple(
+        Graph(int(c), piece, np.zeros(len(piece), dtype=np.int32), 1)
+        for c, piece in zip(np.diff(node_ptr), pieces, strict=True)
+    )
+    rows = sparse.csr_array(x)[example]
+    columns = rows.indices + np.repeat(place * width, np.diff(rows.indptr))
+    data = Encoded(
+        graphs,
+        node_ptr,
+        edge_ptr,
+        (own + node_ptr[own_example][:, None]).astype(np.int32),
+        sparse.csr_array((rows.data, columns, rows.indptr), shape=(len(example), size * width)),
+        sparse.csr_array((np.ones(len(kind)), kind, np.arange(len(kind) + 1)), shape=(len(kind), len(edges))),
+        np.full(len(example), 2, dtype=np.int32),
+        np.zeros(len(example), dtype=np.int64),
+        np.ones(len(example)),
+    )
+    bound = BoundModel(
+        full.encode,
+        data,
+        full.node_index,
+        full.edge_index,
+        full.cone,
+        full.classes,
+        2,
+        full.name,
+        labels[known].astype(np.int32),
+    )
+    return bound, place
+
+
+def same_data(a: MarginObjective, b: MarginObjective) -> bool:
+    """Whether two objectives have the same data, loss and potentials."""
+    one, two = a.model, b.model
+    x, z = one.data.x, two.data.x
+    if x.shape != z.shape or sparse.issparse(x) != sparse.issparse(z) or a.n_weights != b.n_weights:
+        return False
+    same = (x != z).nnz == 0 if sparse.issparse(x) else np.array_equal(x, z)
+    arrays: Any = ((one.labels, two.labels), (a.loss_table, b.loss_table), (one.data.edges, two.data.edges))
+    cones = ((a.cone.nonneg, b.cone.nonneg), (one.edge_index, two.edge_index), (one.data.node_ptr, two.data.node_ptr))
+    return bool(same) and a.cone.is_free == b.cone.is_free and all(np.array_equal(p, q) for p, q in arrays + cones)

@@ -1,0 +1,131 @@
+"""How `MultiLabelClassifier` trains: model, objective and learner for the data, and a sentence on why they are these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.graph import Graph
+from ..learning.cutting_plane import CuttingPlane
+from ..learning.driver import Learner
+from ..learning.lp_objective import LPObjective
+from ..learning.multilabel import MOST_ENUMERATED, MultiLabelObjective, SubsetAscent, unsuited
+from ..learning.objective import MarginObjective, check_C
+from ..learning.result import LearningPoint, LearningResult
+from ..losses import Hamming
+from ..models.bound import BoundModel
+from ..models.multilabel import MultiLabelModel, label_graph, multiclass
+from .choices import SURROGATES as CHOICES
+from .choices import as_surrogate, check_weighted, choose_learner, default_learner, is_auto, oracle_words
+from .memory import check_room, multilabel_bytes
+from .multilabel_data import Data, Target, class_costs, for_graph, merged, partly_known, weighted
+from .solving import as_jobs, default_solver
+
+_PATIENCE, _HOPELESS = 100, 0.3
+LEARNERS = ("SubsetAscent", "BlockFrankWolfe", "CuttingPlane", "Subgradient", "ProximalPoint", "CompactQP", "SmoothedLP")
+SURROGATES = ("margin", "lp")
+
+
+class Prepared(NamedTuple):
+    """A training that is ready to start; ``model`` predicts (it has all labels, where ``objective`` may leave out unknown ones)."""
+
+    learner: Learner
+    objective: MarginObjective
+    model: BoundModel
+    target: Target
+    chosen: str
+
+
+def prepare(estimator: Any, data: Data, C: float) -> Prepared:
+    """The learner, the objective, and a sentence on why they are these."""
+    check_C(C)
+    surrogate = as_surrogate(estimator.surrogate, SURROGATES)
+    relaxed = surrogate == "lp"
+    standard = default_learner(estimator, CHOICES[surrogate])
+    jobs, oracle = as_jobs(estimator.n_jobs, 1), None if is_auto(estimator.oracle) else estimator.oracle
+    target, loss = data.target, estimator.loss
+    costs = None
+    if estimator.class_weight is not None:
+        check_weighted(loss)
+        costs, loss = class_costs(estimator.class_weight, target, data.weight), Hamming(loss == "normalised")
+    X, labels, weight = merged(data.X, target.labels, data.weight)
+    if target.kind == "multiclass":
+        plain = multiclass(X, labels, target.classes)
+        if costs is not None:
+            plain = weighted(plain, costs, np.zeros(len(labels), dtype=np.int64))
+        single = MarginObjective(plain, C, loss, oracle, weight, jobs)
+        learner = choose_learner(estimator, "BlockFrankWolfe", LEARNERS)
+        return Prepared(learner, single, plain, target, "BlockFrankWolfe: one node with several classes.")
+    graph = label_graph(estimator.label_graph, *for_graph(target.labels, data.weight))
+    potentials, words = estimator.potentials, ""
+    if is_auto(potentials):
+        potentials, words = _potentials(graph)
+    full = MultiLabelModel(graph, potentials).bind(X, labels)
+    if oracle is None and not relaxed and default_solver(full) is not None:
+        oracle = "bracket"
+        words = f" {graph.n_nodes} labels on this graph are too many for quick exact solvers; supermodular potentials have one."
+    known = (labels >= 0).all()
+    why = unsuited(full) if known else "takes samples without unknown labels"
+    name = standard if why or relaxed else "SubsetAscent"
+    learner = choose_learner(estimator, name, LEARNERS)
+    check_room(multilabel_bytes(X, labels, design=not isinstance(learner, SubsetAscent)), "this training")
+    if known:
+        own: Any = full if costs is None else weighted(full, costs, np.tile(np.arange(graph.n_nodes), len(labels)))
+    else:
+        part, place = partly_known(full, X, labels)
+        own = part if costs is None else weighted(part, costs, place)
+    if relaxed:
+        objective: MarginObjective = LPObjective(own, C, loss, estimator.smoothing, oracle, weight, jobs)
+    else:
+        objective = (MultiLabelObjective if known else MarginObjective)(own, C, loss, oracle, weight, jobs)
+    reason = f"SubsetAscent {why}" if why else "all subsets of so few labels are scored"
+    reason = f"the default of the {surrogate} surrogate" if relaxed else reason
+    chosen = f"{name}, as {reason}; " if is_open(estimator) else ""
+    return Prepared(
+        learner, objective, full, target, f"{chosen}{oracle_words(estimator.oracle, objective, type(learner).__name__)}.{words}"
+    )
+
+
+def _potentials(graph: Graph) -> tuple[str, str]:
+    """Tables of the choice "auto", and a sentence on it."""
+    if graph.is_forest or graph.n_nodes <= MOST_ENUMERATED:
+        return "general", " Potentials are general, as the best labels are found exactly all the same."
+    return "supermodular", f" Potentials are supermodular, as {graph.n_nodes} labels with cycles are then solved exactly."
+
+
+def is_open(estimator: Any) -> bool:
+    """Whether the learner is ours to choose."""
+    return estimator.learner is None or is_auto(estimator.learner)
+
+
+def minimise(estimator: Any, objective: MarginObjective, learner: Learner, planes: Any) -> LearningResult:
+    """The learner; `CuttingPlane` takes over where nobody chose, and ascent on ill-conditioned features gets nowhere."""
+    if not is_open(estimator) or not isinstance(learner, SubsetAscent):
+        return learner.fit(objective, estimator.callback, planes)
+    slow = []
+
+    def watch(point: LearningPoint) -> Any:
+        if point.iteration >= _PATIENCE and point.relative_gap > _HOPELESS:
+            slow.append(point)
+        return slow or (estimator.callback is not None and estimator.callback(point))
+
+    result = learner.fit(objective, watch, planes)
+    if not slow or learner.max_iter <= _PATIENCE:
+        return result
+    left = None if learner.time_limit is None else max(0.0, learner.time_limit - result.seconds)
+    second = CuttingPlane(
+        tol=learner.tol, max_iter=learner.max_iter - _PATIENCE, time_limit=left, random_state=learner.random_state
+    )
+    other = second.fit(objective, estimator.callback)
+    if other.relative_gap >= result.relative_gap:
+        return result
+    return replace(
+        other,
+        message=f"{other.message} SubsetAscent was left at a gap of {slow[0].relative_gap:.2g} after {_PATIENCE} passes: are "
+        "features of very different size, or far from 0?",
+        n_iter=result.n_iter + other.n_iter,
+        n_oracle_calls=result.n_oracle_calls + other.n_oracle_calls,
+        seconds=result.seconds + other.seconds,
+    )

@@ -1,0 +1,105 @@
+"""Trainings beside each other: approximate cutting planes, and learners of LP-M3N until they are as good."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..inference.dispatch import solve
+from ..learning.block_frank_wolfe import BlockFrankWolfe
+from ..learning.cutting_plane import CuttingPlane
+from ..learning.driver import Learner
+from ..learning.lp_objective import LPObjective
+from ..learning.objective import MarginObjective, loss_table
+from ..learning.oracles import Key, SolverOracle
+from ..learning.result import LearningResult
+from ..losses import as_loss
+from ..models.bound import BoundModel
+
+TOL, N_JOBS = 1e-2, 2
+_FINEST, _SHORTEST = 1e-5, 0.05
+
+
+class Run(NamedTuple):
+    """One training: its objective, relative gap, wall and processor seconds, and whether it got where it was meant to."""
+
+    objective: float
+    gap: float
+    seconds: float
+    processor: float
+    done: bool
+    result: LearningResult
+
+    def __str__(self) -> str:
+        return f"{self.objective:.4f} in {'' if self.done else '>'}{self.seconds:.1f} s"
+
+
+class Once(SolverOracle):
+    """A solver as oracle that is asked once at each point, and that a deadline ends."""
+
+    def __init__(self, model: BoundModel, solver: Any, ends: float):
+        super().__init__(model, loss_table(model, as_loss("hamming")), solver, False)
+        self.ends = ends
+        self.at, self.known = np.zeros(0), dict[int, tuple[Key, float]]()
+
+    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
+        if not np.array_equal(self.at, w):
+            self.at, self.known = w.copy(), {}
+        new = np.array([j for j in examples.tolist() if j not in self.known], dtype=np.int64)
+        if len(new):
+            self.known |= dict(zip(new.tolist(), zip(*super().answer(w, new, effort, n_jobs), strict=True), strict=True))
+        found = [self.known[j] for j in examples.tolist()]
+        return [key for key, _ in found], np.array([gap for _, gap in found])
+
+    def _ask(self, item: Any) -> tuple[np.ndarray, float]:
+        left = max(_SHORTEST, self.ends - time.perf_counter())
+        solver: Any = self.solver
+        result: Any = solve(item[1], solver if left == np.inf else replace(solver, time_limit=left))
+        return result.labels, result.gap
+
+
+def timed(train: Callable[[float], LearningResult], limit: float | None, done: Callable[[LearningResult], bool]) -> Run:
+    """Run a training that is given the time when it has to end."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = train(np.inf if limit is None else wall + limit)
+    seconds = (time.perf_counter() - wall, time.process_time() - cpu)
+    return Run(result.objective, result.relative_gap, *seconds, done(result), result)
+
+
+def cutting_plane(model: BoundModel, C: float, solver: Any, limit: float | None) -> Run:
+    """ACP to a relative gap of 1 %, or what it reaches within the limit."""
+
+    def train(ends: float) -> LearningResult:
+        objective = MarginObjective(model, C, oracle=Once(model, solver, ends), n_jobs=N_JOBS)
+        return CuttingPlane(tol=TOL, time_limit=limit).fit(objective)
+
+    return timed(train, limit, lambda result: result.relative_gap <= TOL)
+
+
+def to_target(model: BoundModel, C: float, learner: Learner, target: float, limit: float | None) -> Run:
+    """A learner of LP-M3N until its objective is at most the target, proven or not."""
+
+    def train(ends: float) -> LearningResult:
+        objective = LPObjective(model, C, n_jobs=N_JOBS)
+        return replace(learner, tol=0.1 * TOL, time_limit=limit).fit(objective, lambda point: point.objective <= target)
+
+    return timed(train, limit, lambda result: result.objective <= target)
+
+
+def to_gap(model: BoundModel, C: float, target: float, limit: float | None) -> Run:
+    """The default learner of LP-M3N until its gap is proven to be at most 1 % and its objective at most the target."""
+
+    def train(ends: float) -> LearningResult:
+        objective, start, tol = LPObjective(model, C, n_jobs=N_JOBS), None, TOL
+        while True:
+            left = None if limit is None else max(_SHORTEST, ends - time.perf_counter())
+            result = BlockFrankWolfe(tol=tol, time_limit=left).fit(objective, init=start)
+            if result.objective <= target or tol <= _FINEST or time.perf_counter() >= ends:
+                return result
+            start, tol = result.extra["planes"], 0.5 * tol
+
+    return timed(train, limit, lambda result: result.objective <= target and result.relative_gap <= TOL)

@@ -1,0 +1,101 @@
+"""Handwritten digits on Sudoku grids (003 §7.3): the experiment on made digits, and (slow) on USPS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maxsum import InvalidSampleError, ParseError, experiments
+from maxsum.experiments import MissingDataError
+from maxsum.experiments import handwritten_sudoku as own
+from maxsum.models.features import Kernel
+
+PATTERN = np.array([[(3 * (r % 3) + r // 3 + c) % 9 + 1 for c in range(9)] for r in range(9)]).ravel()
+
+
+def solved(n: int) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [np.concatenate([[0], random.permutation(9) + 1])[PATTERN] for _ in range(n)]
+
+
+def made(folder: Path, n: int = 9, noise: float = 0.3) -> None:
+    """Ten random pictures under noise, and solved grids."""
+    random = np.random.default_rng(1)
+    digits = np.repeat(np.arange(10), 9 * n)
+    images = np.clip(random.random((10, 256))[digits] + noise * random.standard_normal((len(digits), 256)), 0, 1)
+    for name in ("usps", "sudoku"):
+        (folder / name).mkdir()
+    half = np.arange(len(digits)) % 2 == 0
+    parts = {"X_train": images[half], "y_train": digits[half], "X_test": images[~half], "y_test": digits[~half]}
+    np.savez(folder / "usps" / own.FILE, **parts)
+    text = ("".join(map(str, grid)) for grid in solved(n))
+    (folder / "sudoku" / own.SUDOKU_FILE).write_text("".join(f"a,{line},{line},1\n" for line in text))
+
+
+def test_grids_show_their_digits_and_no_image_twice() -> None:
+    y = np.repeat(np.arange(1, 10), 20)
+    X = np.stack([y, np.arange(len(y))], axis=1).astype(float)
+    grids = own.make_grids(X, y, solved(4), 2)
+    for grid in grids:
+        assert (grid.images[:, 0] == grid.digits).all()
+    seen = np.concatenate([grid.images[:, 1] for grid in grids])
+    assert len(np.unique(seen)) == 162
+    with pytest.raises(InvalidSampleError, match="27 images of each digit"):
+        own.make_grids(X, y, solved(4), 3)
+
+
+def test_features() -> None:
+    random = np.random.default_rng(0)
+    grid = own.Grid(random.random((81, 4)), PATTERN)
+    scaled, wide = own.Choice(None, 0.5), own.Choice(0.2, 0.1)
+    assert (0.5 * grid.images == scaled.samples([grid])[0].X).all() and str(scaled) == "scale 0.5"
+    values = wide.features().fit(wide.samples([grid])).encode(wide.samples([grid]))
+    plain = Kernel("rbf", gamma=0.2).fit(wide.samples([grid])).encode(wide.samples([grid]))
+    np.testing.assert_allclose(values, 0.1 * plain, rtol=1e-12)
+    assert str(wide) == "width 0.2, scale 0.1" and str(own.Choice(None, 1.0)) == "-"
+    assert len(own.choices("Gaussian", False)) == len(own.WIDTHS) + len(own.SCALES) and len(own.choices("linear", True)) == 2
+
+
+def test_the_experiment_on_made_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path)
+    monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
+    lines: list[str] = []
+    report = experiments.run("handwritten-sudoku", quick=True, progress=lines.append)
+    assert len(lines) == 2 and not report.failed
+    ours = {claim.what: claim.ours for claim in report.claims}
+    assert ours["chosen trainings that end without error on their grids"] == "2 of 2"
+    assert ours["test labellings proven optimal"] == "12 of 12"
+    errors = {(row[1], row[2]): row[8] for row in report.rows}
+    assert float(errors["linear", "SVM"]) < 20 and float(ours["wrong digits, max-sum, Gaussian"].rstrip(" %")) < 20
+    assert all(len(row) == len(report.columns) for row in report.rows)
+
+
+def test_a_consistent_classifier_reads_its_training_grids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path, 3)
+    monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
+    grids = own.make_grids(*own.load(), 2)
+    trained = own.learn(own.Choice(None, 0.3), grids, grids, 20.0)
+    assert trained.converged and trained.validation == 0
+    assert own.read(trained, grids).optimal == 2
+
+
+def test_missing_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
+    with pytest.raises(MissingDataError, match=r"usps\.npz"):
+        own.load()
+    (tmp_path / "usps").mkdir()
+    np.savez(tmp_path / "usps" / "usps.npz", X_train=np.zeros((1, 1)))
+    with pytest.raises(ParseError, match="y_train is missing"):
+        own.load()
+
+
+@pytest.mark.slow
+def test_on_the_data(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (data_folder / "usps" / own.FILE).is_file():
+        pytest.skip("no usps/usps.npz in the data folder")
+    monkeypatch.setenv("MAXSUM_DATA", str(data_folder))
+    report = experiments.run("handwritten-sudoku", quick=True)
+    errors = {claim.what: float(claim.ours.rstrip(" %")) for claim in report.claims[:6]}
+    assert errors["wrong digits, max-sum, Gaussian"] < errors["wrong digits, multi-class SVM, Gaussian"]
