@@ -207,20 +207,7 @@ class MarginObjective(Objective):
 
     def new_scratch(self, capacity: int) -> Scratch:
         """Work space for kernels."""
-        nodes = int(np.diff(self.design.node_ptr).max(initial=1))
-        return Scratch(
-            np.zeros(self.size, dtype=np.int32),
-            np.zeros(self.size),
-            np.zeros(self.n_weights),
-            np.zeros(max(1, capacity)),
-            np.zeros(max(1, capacity)),
-            np.zeros(max(1, capacity), dtype=np.int64),
-            np.zeros(nodes, dtype=np.uint8),
-            np.zeros((nodes, self.model.n_labels)),
-            np.zeros(self.model.n_labels),
-            np.zeros(self.model.n_labels, dtype=np.uint8),
-            np.zeros(self.model.n_labels + 1, dtype=np.int64),
-        )
+        return scratch_for(self.design, self.size, self.n_weights, capacity)
 
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
         keys, gap = self.oracle.answer(w, examples, effort, self.n_jobs)
@@ -278,6 +265,24 @@ class MarginObjective(Objective):
 def proven_bound(problem: Problem, result: Result) -> float:
     """The bound of a result, from its certificate."""
     return np.inf if result.certificate is None else result.certificate.bound(problem)
+
+
+def scratch_for(design: Design, size: int, n_weights: int, capacity: int) -> Scratch:
+    """Work space of kernels for ``capacity`` planes an example; ``size`` is `largest_difference` of the design."""
+    nodes, n_labels, room = int(np.diff(design.node_ptr).max(initial=1)), design.loss.shape[1], max(1, capacity)
+    return Scratch(
+        np.zeros(size, dtype=np.int32),
+        np.zeros(size),
+        np.zeros(n_weights),
+        np.zeros(room),
+        np.zeros(room),
+        np.zeros(room, dtype=np.int64),
+        np.zeros(nodes, dtype=np.uint8),
+        np.zeros((nodes, n_labels)),
+        np.zeros(n_labels),
+        np.zeros(n_labels, dtype=np.uint8),
+        np.zeros(n_labels + 1, dtype=np.int64),
+    )
 
 
 def loss_table(model: BoundModel, loss: Loss) -> np.ndarray:

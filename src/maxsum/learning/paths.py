@@ -10,24 +10,25 @@ import numpy as np
 
 from ..core.errors import InvalidSampleError
 from .driver import Learner, LearningCallback
-from .objective import Objective, check_C
+from .objective import check_C
 from .result import LearningResult
+from .smooth import SmoothObjective
 
 
 def path(
-    learner: Learner, objective: Objective, C_values: Iterable[float], callback: LearningCallback | None = None
+    learner: Learner, objective: Any, C_values: Iterable[float], callback: LearningCallback | None = None
 ) -> list[LearningResult]:
     r"""Minimise :math:`\tfrac12\|w\|^2 + C \sum_j s_j \xi_j / \sum_j s_j` for several :math:`C`.
 
     A plane :math:`\xi_j \ge b - \langle w, z\rangle` holds whatever :math:`C` is. So each training, in ascending order of
     :math:`C`, starts from the planes of the one before, with its multipliers scaled, and asks the oracle less often than a
-    training from nothing.
+    training from nothing. A `SmoothObjective` has no planes: its trainings start from the weights of the one before.
 
     Parameters
     ----------
     learner : Learner
         With a checkpoint ``file``, the training of the i-th smallest value has the checkpoint ``file.i``.
-    objective : Objective
+    objective : Objective or SmoothObjective
         Its own ``C`` is as before when this returns. To verify a certificate, call ``objective.set_C(result.extra["C"])`` first.
     C_values : iterable of float
     callback : callable, optional
@@ -52,7 +53,7 @@ def path(
             result = own.fit(objective, callback, start)
             result.extra["C"] = float(C)
             results[C] = result
-            start = result.extra.get("planes")
+            start = result.weights if isinstance(objective, SmoothObjective) else result.extra.get("planes")
     finally:
         objective.set_C(before)
     return [results[C] for C in values]

@@ -29,12 +29,13 @@ class PlaneStore:
     Parameters
     ----------
     objective : MarginObjective
+        Or what has its ``design``, ``c``, ``cone`` and ``new_scratch``.
     max_planes : int
         Planes without weight are dropped when an example has more than this; planes with weight are never dropped, so the
         dual never falls.
     """
 
-    def __init__(self, objective: MarginObjective, max_planes: int = 40):
+    def __init__(self, objective: Any, max_planes: int = 40):
         self.objective, self.max_planes = objective, max_planes
         n = objective.n_examples
         self.sizes = np.diff(objective.design.node_ptr)
@@ -88,7 +89,7 @@ class PlaneStore:
             insert_all(design, self.planes, left, ptr, flat, 0 if self.max_planes < 8 else _OLD, self.scratch, full)
             if not full.any():
                 break
-            self._make_room(left[full])
+            self.make_room(left[full])
             left, keys = left[full], [key for key, again in zip(keys, full, strict=True) if again]
         return self.ascend(examples.copy(), 1, max_steps, 0.0, 0.0, 0.0, 1e-300, gaps)
 
@@ -98,7 +99,7 @@ class PlaneStore:
         z[plane.index] = plane.value
         number = max(self.relaxed, default=-1) + 1
         while insert_vector(self.planes, j, self.sizes[j], z, plane.offset, -1 - number) == -2:
-            self._make_room(np.array([j]))
+            self.make_room(np.array([j]))
         self.relaxed[number] = key
         if len(self.relaxed) > 2 * self.n_planes:
             kept = {-1 - int(self.planes.pool[start]) for _, _, start in self._slots() if self.planes.pool[start] < 0}
@@ -139,8 +140,8 @@ class PlaneStore:
         )
         return gain, work
 
-    def _make_room(self, examples: np.ndarray) -> None:
-        """Drop what has no weight where the limit is reached, and double the room elsewhere."""
+    def make_room(self, examples: np.ndarray) -> None:
+        """Room for one more plane of each example: drop what has no weight where the limit is reached, and double the room elsewhere."""
         grow = []
         for j in examples:
             if self.capacity[j] > self.max_planes and drop(self.objective.design, self.planes, j, 0) > 0:

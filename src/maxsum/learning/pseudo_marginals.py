@@ -302,7 +302,8 @@ def _adjoint(model: BoundModel, nodes: Any, node: Any, edges: Any, edge: Any) ->
             value = np.asarray(part.T @ flat.ravel())
             index = index.reshape(len(index), -1)[:, 0]
         else:
-            value = np.asarray(matrix[rows].T @ flat).reshape(index.shape)
+            part = model.node_rows(rows) if rows is nodes else matrix[rows]
+            value = np.asarray(part.T @ flat).reshape(index.shape)
         used = index >= 0
         np.add.at(result, index[used], value[used])
     return result

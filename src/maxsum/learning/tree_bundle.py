@@ -13,7 +13,7 @@ from ..kernels.planes import Scratch, insert_all, largest_difference
 from ..models.cone import Cone
 from .block_frank_wolfe import feasible
 from .dual_bound import BoundPoint, DualBound
-from .objective import Answer, Objective, Plane
+from .objective import scratch_for
 from .planes import PlaneStore
 from .pseudo_marginals import PseudoMarginals
 
@@ -31,23 +31,25 @@ class _Shapes:
         return self._truth[self._starts[c] : self._starts[c + 1]]
 
 
-class TreeObjective(Objective):
+class TreeProblem:
     r"""A proximal problem as a large-margin problem of its own: its examples are the trees of a `DualBound`, its weights those of
     the model, then :math:`\psi` with :math:`\varphi = \hat\varphi + \sqrt{\lambda/2}\,\psi`, so that
 
     .. math:: F(w, \varphi) + \tfrac1\lambda\|\varphi - \hat\varphi\|^2
               = \tfrac12\|(w, \psi)\|^2 + \sum_c c_{j(c)}\,\xi_c(w, \psi);
 
-    the centre is a part of the losses.
+    the centre is a part of the losses. It has what a `PlaneStore` asks for; trees are asked together, by `DualBound.evaluate`.
     """
+
+    exact, relaxed = True, False
 
     def __init__(self, bound: DualBound, centre: np.ndarray, scale: float):
         objective, copies, design = bound.objective, bound.copies, bound.design
         size, n_rows = bound.model.n_labels, bound.n_messages
         nonneg = np.concatenate([objective.cone.nonneg, np.zeros(n_rows * size, dtype=bool)])
-        weight = np.repeat(objective.sample_weight, np.diff(copies.tree_ptr))
-        super().__init__(len(weight), Cone(len(nonneg), nonneg, objective.cone.tables), objective.C, weight)
         self.c = np.repeat(objective.c, np.diff(copies.tree_ptr))
+        self.n_examples, self.n_weights = len(self.c), len(nonneg)
+        self.cone = Cone(len(nonneg), nonneg, objective.cone.tables)
         self.root = float(np.sqrt(0.5 * scale))
         truth = design.truth[copies.owner]
         self.model = _Shapes(copies.starts, truth, size)
@@ -82,29 +84,7 @@ class TreeObjective(Objective):
 
     def new_scratch(self, capacity: int) -> Scratch:
         """Work space for kernels."""
-        nodes, size, room = int(np.diff(self.design.node_ptr).max(initial=1)), self.model.n_labels, max(1, capacity)
-        return Scratch(
-            np.zeros(self.size, dtype=np.int32),
-            np.zeros(self.size),
-            np.zeros(self.n_weights),
-            np.zeros(room),
-            np.zeros(room),
-            np.zeros(room, dtype=np.int64),
-            np.zeros(nodes, dtype=np.uint8),
-            np.zeros((nodes, size)),
-            np.zeros(size),
-            np.zeros(size, dtype=np.uint8),
-            np.zeros(size + 1, dtype=np.int64),
-        )
-
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
-        raise NotImplementedError("trees are asked together, by DualBound.evaluate")
-
-    def plane(self, j: int, key: Any) -> Plane:
-        raise NotImplementedError("planes of trees are kept as labellings")
-
-    def evaluate(self, w: np.ndarray) -> float:
-        raise NotImplementedError("DualBound.check evaluates the bound")
+        return scratch_for(self.design, self.size, self.n_weights, capacity)
 
 
 def _rows(items: np.ndarray, step: np.ndarray, width: int) -> np.ndarray:
@@ -170,7 +150,7 @@ class TreeBundle:
         r"""Make the proximal problem around ``centre`` with :math:`\lambda` = ``scale``; labellings and multipliers stay."""
         self.centre, self.scale = centre.copy(), scale
         before = self.store
-        self.trees = TreeObjective(self.bound, centre, scale)
+        self.trees = TreeProblem(self.bound, centre, scale)
         self.store = PlaneStore(self.trees, _PLANES)  # type: ignore[arg-type]
         self.gaps = np.zeros(self.trees.n_examples)
         if before is not None:
@@ -208,7 +188,7 @@ class TreeBundle:
             insert_all(self.trees.design, store.planes, left, ptr, flat.astype(np.int32, copy=False), _OLD, store.scratch, full)
             if not full.any():
                 return
-            store._make_room(left[full])
+            store.make_room(left[full])
             flat = flat[np.repeat(full, np.diff(ptr))]
             left = left[full]
 

@@ -229,6 +229,10 @@ class BoundModel:
         index = np.flatnonzero(z)
         return index.astype(np.int64), z[index]
 
+    def node_rows(self, nodes: np.ndarray) -> Any:
+        """Features of some nodes of the union, a row each."""
+        return self.data.x[nodes]
+
     def truth(self, j: int) -> np.ndarray:
         """The training labelling of example ``j``."""
         if self.labels is None:

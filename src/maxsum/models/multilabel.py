@@ -109,6 +109,12 @@ class MultiLabelBound(BoundModel):
         np.add.at(result, self.edge_index[used], edge[used])
         return result
 
+    def node_rows(self, nodes: np.ndarray) -> Any:
+        n_labels = self.graph.n_nodes
+        x = sparse.csr_array(self.data.x)[nodes // n_labels]
+        columns = x.indices + np.repeat((nodes % n_labels) * x.shape[1], np.diff(x.indptr))
+        return sparse.csr_array((x.data, columns, x.indptr), shape=(len(nodes), len(self.node_index)))
+
     def design(self, loss: np.ndarray) -> Design:
         """Arrays for the kernels: here the rows of ``x`` are repeated, each in the columns of its label."""
         data, n_labels = self.data, self.graph.n_nodes
