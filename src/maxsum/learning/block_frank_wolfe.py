@@ -14,13 +14,13 @@ from .objective import Answer, MarginObjective, Objective
 from .planes import PlaneStore
 from .result import relative
 
-_STEPS = 10
+_STEPS, _VECTOR_STEPS = 10, 100
 _OFTEN = 10
-_NEAR = 2.5
+_NEAR, _DEAR_NEAR = 2.5, 1.0
 _ALL = 4
 _VECTORISED = 0.4
 _QUICK = -1
-_EFFORTS, _RELAXED_EFFORTS = ((1, np.inf), (2, 1.0), (3, 0.25)), ((1, np.inf), (2, 1.0), (3, 1.0))
+_EFFORTS = ((1, np.inf), (2, 0.5), (3, 0.25))
 _ACTIVE = 0.5
 
 
@@ -73,7 +73,8 @@ class BlockFrankWolfe(Learner):
         while not training.step(training.n_iter + 1):
             estimate = ascent.exact_round()
             last = training.n_iter + 1 == self.max_iter or training.seconds_left <= 0
-            if estimate <= _NEAR * self.tol or training.n_iter % _OFTEN == 0 or last:
+            near = _NEAR if objective.exact else _DEAR_NEAR
+            if estimate <= near * self.tol or training.n_iter % _OFTEN == 0 or last:
                 ascent.evaluate()
         training.bound(ascent.store.refresh(), ascent.store.certificate)
 
@@ -132,7 +133,7 @@ class _Ascent:
 
     def absorb(self, answer: Answer) -> None:
         """Take in new planes, then pass over the stored ones while that pays."""
-        steps = _STEPS if self.learner.corrective else 0
+        steps = 0 if not self.learner.corrective else _VECTOR_STEPS if self.store.explicit else _STEPS
         gain, work = self.store.add(answer.examples, answer.keys, steps, self.exact_gaps)
         work += self.oracle_work * len(answer.examples)
         order, store = self.random.permutation(self.objective.n_examples), self.store
@@ -179,7 +180,7 @@ def certain(objective: Objective, w: np.ndarray, answer: Answer, dual: float, to
     """The answer with its open brackets closed as far as the tolerance needs it: by more sweeps first, by `TRWS` to its end if what
     the labellings reach is within the tolerance, and by an exact search when nothing but the brackets keeps the gap open."""
     ends = time.perf_counter() + seconds
-    for effort, reach in _RELAXED_EFFORTS if objective.relaxed else _EFFORTS:
+    for effort, reach in _EFFORTS:
         reached = objective.primal(w, np.maximum(answer.value, 0.0))
         left = reached - dual
         allowed = max(tol * reached - left, 0.25 * tol * reached, 0.25 * left)
