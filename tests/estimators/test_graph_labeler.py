@@ -359,7 +359,7 @@ def test_masked_arrays_hide_labels():
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        (dict(surrogate="logistic"), "surrogate is 'logistic', wanted one of margin, lp, trivial"),
+        (dict(surrogate="probit"), "surrogate is 'probit', wanted one of margin, lp, trivial, qp, logistic"),
         (dict(potentials="convex"), "potentials is 'convex'"),
         (dict(learner="Newton"), "learner is 'Newton', wanted None or a learner"),
         (dict(learner=BlockFrankWolfe), "wanted None or a learner"),

@@ -18,18 +18,19 @@ from ..core.cliques import Cliques
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 from ..core.problem import Problem
-from ..core.result import Result, Termination
+from ..core.result import Result
 from ..inference.base import Solver
 from ..inference.parallel import thread_map
 from ..learning.driver import Learner
-from ..learning.objective import MarginObjective, Objective
+from ..learning.objective import MarginObjective
 from ..learning.result import LearningResult
 from ..models.bound import BoundModel
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
-from .choices import SURROGATES, as_surrogate, choose_learner, coefficients, default_learner, is_auto, sentence
+from .choices import SURROGATES, as_surrogate, choose_learner, coefficients, default_learner, is_auto, sentence, unfinished
+from .convex import CONVEX, as_convex, is_convex, points, results, warm_weights
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
 from .params import NestedParameters
 from .solving import as_jobs, best, given_solver, labels_of
@@ -51,8 +52,8 @@ class Prepared(NamedTuple):
     """A training that is ready to start."""
 
     learner: Learner
-    objective: Objective
-    bound: BoundModel
+    objective: Any
+    bound: Any
     coding: Coding
     facts: dict[str, Any]
     n_features: int
@@ -150,8 +151,10 @@ class Labeler(NestedParameters, ABC):
     def _prepare(self, data: Data, C: float, classes: Any = None, features: Any = None) -> Prepared:
         """Learner and objective; ``classes`` and ``features`` in the place of those of the estimator, if they are given."""
         as_jobs(self.n_jobs)
-        surrogate = SURROGATES[as_surrogate(self.surrogate)]
+        name = as_surrogate(self.surrogate)
+        surrogate = SURROGATES[name]
         learner = choose_learner(self, default_learner(self, surrogate))
+        as_convex(self, name, learner)
         known = self.classes if classes is None else classes
         items, labels, weight = data
         n_labels = len(known) if isinstance(known, (list, tuple, np.ndarray)) else 2
@@ -167,6 +170,7 @@ class Labeler(NestedParameters, ABC):
         bound = coding.named(self._bind(samples, targets, declared, self.features if features is None else features))
         check_room(model_bytes(bound), "this training")
         objective = surrogate.objective(self, bound, weight, C)
+        bound = objective.model if is_convex(objective) else bound
         return Prepared(learner, objective, bound, coding, facts, _n_features_in(samples, bound))
 
     def _train(self, prepared: Prepared) -> Self:
@@ -204,19 +208,25 @@ class Labeler(NestedParameters, ABC):
         return self
 
     def _bind(self, samples: list[GraphSample], targets: list[Any], classes: Any, features: Any) -> BoundModel:
-        auto = is_auto(self.potentials)
-        potentials = "general" if auto else self.potentials
+        convex = as_surrogate(self.surrogate) in CONVEX
+        auto = is_auto(self.potentials) and not convex
+        potentials = "general" if auto or convex else self.potentials
         model = GraphModel(features, potentials, self.bias, self.homogeneous, self.symmetric, self.tie)
         bound = model.bind(samples, targets, classes)
         if auto and bound.n_labels == 2 and not bound.is_forest and bound.data.f.min() >= 0:
             return replace(model, potentials="supermodular").bind(samples, targets, classes)
         return bound
 
-    def _warm(self, objective: Objective) -> tuple[Objective, Any]:
-        """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes."""
+    def _warm(self, objective: Any) -> tuple[Any, Any]:
+        """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes.
+
+        Convex energies have no planes, but weights to start from.
+        """
         before: Any = getattr(self, "objective_", None)
         if not self.warm_start or type(before) is not type(objective) or before.digest != objective.digest:
             return objective, None
+        if is_convex(objective):
+            return objective, warm_weights(before, objective, self.result_.weights)
         old: Any = before
         old.sample_weight, old.n_jobs = objective.sample_weight, objective.n_jobs
         if isinstance(objective, MarginObjective):
@@ -227,14 +237,9 @@ class Labeler(NestedParameters, ABC):
     def _warn(self, result: LearningResult, learner: Learner) -> None:
         if "checkpoint_error" in result.extra:
             warnings.warn(f"the checkpoint was not written: {result.extra['checkpoint_error']}.", UserWarning, stacklevel=3)
-        if result.termination != Termination.converged and result.relative_gap > 1e-9:
-            warnings.warn(
-                f"{result.learner} ended ({result.termination.replace('_', ' ')}) after {result.n_iter} passes with the objective "
-                f"{result.objective:.6g} and the lower bound {result.lower_bound:.6g}: a relative gap of {result.relative_gap:.2g}, "
-                f"wanted {learner.tol:g}. Raise max_iter or time_limit, or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        words = unfinished(result, learner)
+        if words:
+            warnings.warn(words, ConvergenceWarning, stacklevel=3)
 
     # ---- what was learned --------------------------------------------------------------------------------------
 
@@ -260,11 +265,15 @@ class Labeler(NestedParameters, ABC):
             Samples.
         solver : Solver or str, optional
             By default the exact one that fits the structure (forest, supermodular, small width), and `TRWS` elsewhere. An exact
-            search, where TRWS leaves a gap: ``solver="BranchAndBound"``.
+            search, where TRWS leaves a gap: ``solver="BranchAndBound"``. With the surrogates ``qp`` and ``logistic`` the default is
+            the rounding of what they learned to predict, with a bound and its proof (``marginals`` are the point that was rounded, or
+            logistic probabilities); a solver maximises the scores of labellings instead.
         """
         return self._solve(self._new(X), solver)
 
     def _solve(self, samples: list[GraphSample], solver: Solver | str | None) -> list[Result]:
+        if solver is None and is_convex(self.objective_):
+            return results(self.objective_, self.model_, self.weights_, samples, as_jobs(self.n_jobs))
         who = given_solver(solver, self.oracle)
         problems = self.model_.problems(self.weights_, samples)
         return thread_map(lambda problem: best(problem, who), problems, as_jobs(self.n_jobs))
@@ -279,7 +288,7 @@ class Labeler(NestedParameters, ABC):
         return self.model_.problems(self.weights_, samples)
 
     def _predict(self, samples: list[GraphSample], solver: Solver | str | None = None) -> list[np.ndarray]:
-        labellings = None if solver is not None else self._forest_labels(samples)
+        labellings = None if solver is not None else self._union_labels(samples)
         if labellings is None:
             labellings = [labels_of(result, j) for j, result in enumerate(self._solve(samples, solver))]
         found = []
@@ -288,8 +297,10 @@ class Labeler(NestedParameters, ABC):
             found.append(labels if sample.graph.shape is None else labels.reshape(sample.graph.shape))
         return found
 
-    def _forest_labels(self, samples: list[GraphSample]) -> list[np.ndarray] | None:
-        """Labellings of many small forests by one call for their union; None where that does not apply."""
+    def _union_labels(self, samples: list[GraphSample]) -> list[np.ndarray] | None:
+        """Labellings of many samples by one call for their union: convex energies, or small forests; None where neither applies."""
+        if is_convex(self.objective_):
+            return [own.labels for own in points(self.objective_, self.model_, self.weights_, samples, as_jobs(self.n_jobs))]
         if not (self.oracle is None or is_auto(self.oracle)) or len(samples) < 2:
             return None
         if not all(sample.graph.is_forest for sample in samples):

@@ -8,16 +8,30 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InvalidSampleError
+from ..core.result import Termination
 from ..learning.driver import Learner
 from ..learning.lp_objective import LPObjective
 from ..learning.multilabel import SubsetAscent, SubsetOracle
 from ..learning.objective import MarginObjective, Objective
 from ..learning.oracles import BracketOracle, ForestOracle, SolverOracle
+from ..learning.quasi_newton import ProjectedQuasiNewton
 from ..learning.relaxed import RelaxedOracle
+from ..learning.result import LearningResult
 from ..losses import Hamming
 from ..models.bound import BoundModel
+from ..models.convex import ConvexBound
+from .convex import as_convex, convex_blocks, convex_objective, is_convex
 
-LEARNERS = ("BlockFrankWolfe", "CuttingPlane", "Subgradient", "Perceptron", "ProximalPoint", "CompactQP", "SmoothedLP")
+LEARNERS = (
+    "BlockFrankWolfe",
+    "CuttingPlane",
+    "Subgradient",
+    "Perceptron",
+    "ProximalPoint",
+    "CompactQP",
+    "SmoothedLP",
+    "ProjectedQuasiNewton",
+)
 
 
 def is_auto(value: Any) -> bool:
@@ -28,7 +42,7 @@ class Surrogate(NamedTuple):
     """A surrogate of `SURROGATES`: its default learner, and how its objective is made of estimator, model, weights and C."""
 
     learner: str
-    objective: Callable[[Any, BoundModel, np.ndarray, float], Objective]
+    objective: Callable[[Any, BoundModel, np.ndarray, float], Any]
 
 
 def _loss_and_oracle(estimator: Any, bound: BoundModel, weight: np.ndarray) -> tuple[Any, Any]:
@@ -57,10 +71,22 @@ def _trivial(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) ->
     return TrivialObjective(bound, C=C, sample_weight=weight, n_jobs=estimator.n_jobs)
 
 
+def _convex(surrogate: str) -> Callable[[Any, BoundModel, np.ndarray, float], Any]:
+    def make(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) -> Any:
+        spec: Any = as_convex(estimator, surrogate, ProjectedQuasiNewton())
+        return convex_objective(
+            surrogate, spec, bound, C, _loss_and_oracle(estimator, bound, weight)[0], weight, estimator.n_jobs
+        )
+
+    return make
+
+
 SURROGATES = {
     "margin": Surrogate("BlockFrankWolfe", _margin),
     "lp": Surrogate("BlockFrankWolfe", _lp),
     "trivial": Surrogate("CuttingPlane", _trivial),
+    "qp": Surrogate("ProjectedQuasiNewton", _convex("qp")),
+    "logistic": Surrogate("ProjectedQuasiNewton", _convex("logistic")),
 }
 
 
@@ -119,7 +145,7 @@ def check_weighted(loss: Any) -> None:
         )
 
 
-def sentence(estimator: Any, bound: BoundModel, objective: Objective, learner: Learner) -> str:
+def sentence(estimator: Any, bound: BoundModel | ConvexBound, objective: Any, learner: Learner) -> str:
     """Which potentials (if they were open), learner and oracle worked, and why."""
     name = type(learner).__name__
     open_choice = estimator.learner is None or is_auto(estimator.learner)
@@ -128,7 +154,9 @@ def sentence(estimator: Any, bound: BoundModel, objective: Objective, learner: L
     return f"Chosen: {_potentials(estimator, bound)}{why}; {oracle_words(estimator.oracle, objective, name)}."
 
 
-def _potentials(estimator: Any, bound: BoundModel) -> str:
+def _potentials(estimator: Any, bound: BoundModel | ConvexBound) -> str:
+    if isinstance(bound, ConvexBound):
+        return f"convex energies of the form {bound.spec.form!r}; "
     if not is_auto(estimator.potentials):
         return ""
     layout: Any = bound.encode.__self__  # type: ignore[attr-defined]
@@ -137,8 +165,11 @@ def _potentials(estimator: Any, bound: BoundModel) -> str:
     return f"general potentials, as {'no graph has a cycle' if bound.is_forest else 'no smaller class is known to fit'}; "
 
 
-def oracle_words(given: Any, objective: Objective, learner: str = "") -> str:
+def oracle_words(given: Any, objective: Any, learner: str = "") -> str:
     """Which oracle works, and why; ``given`` is what the user said."""
+    if is_convex(objective):
+        how = "projected gradients minimise the convex energies" if objective.convex else "scores solve linear systems"
+        return f"no oracle, as {how}"
     if not isinstance(objective, MarginObjective) or learner in ("ProximalPoint", "CompactQP", "SmoothedLP"):
         return "no oracle, as the surrogate needs no max-sum solver"
     oracle: Any = objective.oracle
@@ -155,6 +186,19 @@ def oracle_words(given: Any, objective: Objective, learner: str = "") -> str:
     if isinstance(oracle, BracketOracle):
         return "oracle TRW-S with brackets, as the graphs have cycles and no fast exact solver fits them all"
     return f"oracle {type(oracle).__name__}"
+
+
+def unfinished(result: LearningResult, learner: Learner) -> str:
+    """What to warn of where a training ended too early; nothing elsewhere."""
+    if result.termination == Termination.converged or result.relative_gap <= 1e-9:
+        return ""
+    found = f"{result.learner} ended ({result.termination.replace('_', ' ')}) after {result.n_iter} passes with the objective "
+    if np.isneginf(result.lower_bound):
+        return f"{found}{result.objective:.6g}, and no lower bound. Raise max_iter or time_limit, or tol."
+    return (
+        f"{found}{result.objective:.6g} and the lower bound {result.lower_bound:.6g}: a relative gap of {result.relative_gap:.2g}, "
+        f"wanted {learner.tol:g}. Raise max_iter or time_limit, or tol."
+    )
 
 
 def class_weights(given: Any, bound: BoundModel, sample_weight: np.ndarray) -> np.ndarray:
@@ -192,18 +236,43 @@ def balanced(count: np.ndarray) -> np.ndarray:
 
 
 def coefficients(
-    bound: BoundModel, weights: np.ndarray, type_names: list[str], feature_names: list[str]
+    bound: BoundModel | ConvexBound, weights: np.ndarray, type_names: list[str], feature_names: list[str]
 ) -> dict[str, np.ndarray]:
-    """Weights as arrays by name, 0 where a table has no weight; without homogeneity a first axis runs over nodes or edges."""
-    layout: Any = bound.encode.__self__  # type: ignore[attr-defined]
+    """Weights as arrays by name, 0 where a table has no weight; without homogeneity a first axis runs over nodes or edges.
+
+    Convex energies have matrices and linear terms in the place of tables, without homogeneity one for each edge by name.
+    """
+    layout: Any = bound.encode.__self__  # type: ignore[union-attr]
+    if isinstance(bound, ConvexBound):
+        nodes, terms, matrices = convex_blocks(bound, weights)
+        blocks = _node_blocks(bound.base, layout, nodes)
+        for where, term, matrix in zip(_places(layout, type_names, feature_names), terms, matrices, strict=True):
+            blocks |= {f"linear{where}": term, f"matrices{where}": matrix}
+        return blocks
+    blocks = _node_blocks(bound, layout, weights)
+    n_edges = 1 if layout.model.homogeneous else layout.graph_size[1]
+    n_types, n_features = layout.n_edge_types if layout.model.homogeneous else 1, layout.n_edge_features
+    edges = _take(weights, bound.edge_index).reshape(n_types, n_edges, n_features, bound.n_labels, bound.n_labels)
+    names = _places(layout, type_names, feature_names)
+    for t in range(n_types):
+        for f in range(n_features):
+            own = edges[t, :, f]
+            if layout.model.homogeneous:
+                blocks[f"edges{names[t * n_features + f]}"] = own[0]
+            else:
+                blocks["edges" + (f"[{_name(feature_names, f, 'feature')}]" if n_features > 1 else "")] = own
+    return blocks
+
+
+def _take(weights: np.ndarray, index: np.ndarray) -> np.ndarray:
+    return np.where(index >= 0, weights[np.maximum(index, 0)], 0.0) if len(weights) else np.zeros(index.shape)
+
+
+def _node_blocks(bound: BoundModel, layout: Any, weights: np.ndarray) -> dict[str, np.ndarray]:
     model, width = layout.model, layout.width
-    n_nodes, n_edges = (1, 1) if model.homogeneous else layout.graph_size
-
-    def take(index: np.ndarray) -> np.ndarray:
-        return np.where(index >= 0, weights[np.maximum(index, 0)], 0.0) if len(weights) else np.zeros(index.shape)
-
+    n_nodes = 1 if model.homogeneous else layout.graph_size[0]
     blocks: dict[str, np.ndarray] = {}
-    nodes = take(bound.node_index).reshape(layout.n_node_types, n_nodes, width, bound.n_labels)
+    nodes = _take(weights, bound.node_index).reshape(layout.n_node_types, n_nodes, width, bound.n_labels)
     for t, own in enumerate(nodes):
         where = f"[type {t}]" if len(nodes) > 1 else ""
         own = own[:, :, : layout.n_classes[t]]
@@ -211,15 +280,20 @@ def coefficients(
         blocks[f"nodes{where}"] = own[..., : width - model.bias, :]
         if model.bias:
             blocks[f"bias{where}"] = own[..., -1, :]
-    n_types, n_features = layout.n_edge_types if model.homogeneous else 1, layout.n_edge_features
-    edges = take(bound.edge_index).reshape(n_types, n_edges, n_features, bound.n_labels, bound.n_labels)
-    for t in range(n_types):
-        for f in range(n_features):
-            parts = [_name(type_names, t, "type")] if n_types > 1 else []
-            parts += [_name(feature_names, f, "feature")] if n_features > 1 else []
-            own = edges[t, :, f]
-            blocks["edges" + (f"[{', '.join(parts)}]" if parts else "")] = own[0] if model.homogeneous else own
     return blocks
+
+
+def _places(layout: Any, type_names: list[str], feature_names: list[str]) -> list[str]:
+    """Type (or edge, without homogeneity) and feature of each table, in brackets where there are several."""
+    one = layout.model.homogeneous
+    n_blocks, n_features = layout.n_edge_types if one else layout.graph_size[1], layout.n_edge_features
+    found = []
+    for t in range(n_blocks):
+        for f in range(n_features):
+            parts = [_name(type_names if one else [], t, "type" if one else "edge")] if n_blocks > 1 else []
+            parts += [_name(feature_names, f, "feature")] if n_features > 1 else []
+            found.append(f"[{', '.join(parts)}]" if parts else "")
+    return found
 
 
 def _name(names: list[str], number: int, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Regularisation by cross-validation: each fold is trained for all values of C on one set of planes, then all samples once."""
+"""Regularisation by cross-validation: each fold is trained for all values of C on a warm path, then all samples once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, check_cv
 
 from ..core.errors import InvalidSampleError
+from ..core.result import Termination
 from ..learning.objective import check_C
 from ..learning.paths import path
 from ..learning.result import LearningResult
@@ -56,7 +57,7 @@ class CrossValidated:
             if learner.checkpoint is not None:
                 learner = replace(learner, checkpoint=f"{learner.checkpoint}.fold{k}")
             results = path(learner, part.objective, values, own.callback)
-            late += [result for result in results if result.relative_gap > learner.tol]
+            late += [result for result in results if _is_late(result, learner.tol)]
             score = own._scorer(part, data.take(test))
             scores.append([score(result) for result in results])
         found = np.array(scores).T
@@ -110,6 +111,13 @@ def _init_like(plain: type) -> Any:
     return __init__
 
 
+def _is_late(result: LearningResult, tol: float) -> bool:
+    """Whether a training missed its gap; without a lower bound, whether it was cut off."""
+    if np.isneginf(result.lower_bound) and result.learner == "ProjectedQuasiNewton":
+        return result.termination != Termination.converged
+    return result.relative_gap > tol
+
+
 def _warn(late: list[LearningResult], n_trainings: int, tol: float) -> None:
     if late:
         worst = max(late, key=lambda result: result.relative_gap)
@@ -125,7 +133,8 @@ def _warn(late: list[LearningResult], n_trainings: int, tol: float) -> None:
 class GraphLabelerCV(CrossValidated, GraphLabeler):
     """`GraphLabeler` with ``C`` by cross-validation over samples.
 
-    Planes of a fold serve all values of ``C``, so 14 of them cost little more than the most expensive one.
+    Planes of a fold serve all values of ``C`` (weights, with the surrogates ``qp`` and ``logistic``, start the training for the next
+    one), so 14 of them cost little more than the most expensive one.
 
     Parameters
     ----------

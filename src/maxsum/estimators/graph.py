@@ -22,17 +22,21 @@ class GraphLabeler(Labeler):
 
     Parameters
     ----------
-    potentials : {"general", "supermodular", "associative", "potts", "auto"}
+    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"} or Convex
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`. Auto: supermodular for two labels on graphs with cycles
-        (where training and prediction are then exact), general elsewhere.
-    surrogate : {"margin", "lp", "trivial", "auto"}
-        Margin-rescaled hinge (also auto), or strictly trivial equivalents, for which training needs no max-sum solver.
+        (where training and prediction are then exact), general elsewhere. The surrogates ``qp`` and ``logistic`` take general, auto and
+        convex as the same, or a `maxsum.models.Convex`; their edge features must be >= 0.
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "auto"}
+        Margin-rescaled hinge (also auto), that of the linear relaxation, or strictly trivial equivalents, for which training needs no
+        max-sum solver. ``qp`` is the hinge of a convex quadratic relaxation (`maxsum.learning.QPObjective`), ``logistic`` a logistic
+        random field (`maxsum.learning.LogisticObjective`), not convex in the weights, so that no lower bound is claimed. Both predict
+        what they learned, a rounded point; ``predict(X, solver=...)`` maximises the score of labellings instead.
     learner : None, "auto", str or Learner
-        By default `BlockFrankWolfe` for margin and `CuttingPlane` for trivial. A name, or the default, has ``tol``, ``max_iter``,
+        By default `BlockFrankWolfe` for margin, `CuttingPlane` for trivial, `ProjectedQuasiNewton` for qp and logistic. A name, or the default, has ``tol``, ``max_iter``,
         ``time_limit``, ``random_state`` and ``checkpoint`` of this estimator; a learner that is given keeps its own, and can be
         searched over as ``learner__tol``.
     loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
-        For the margin surrogate.
+        For the margin, lp and qp surrogates; logistic uses the largest cost at each node.
     features : "auto" or NodeFeatures
         What the observations are; by default read off the samples.
     oracle : None, "auto", str, Solver or callable
@@ -66,7 +70,7 @@ class GraphLabeler(Labeler):
         What missing each class costs in the Hamming loss.
     warm_start : bool
         A second `fit` on the same data (samples, labels, loss, potentials; C, tolerance and sample weights may change) goes on
-        from the planes of the first; on other data it starts from nothing.
+        from the planes of the first (its weights for qp and logistic); on other data it starts from nothing.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
 
@@ -77,7 +81,8 @@ class GraphLabeler(Labeler):
         Weights of the model (those of ``result_`` hold the potentials of the trivial surrogate too).
     weight_names_ : list of str
     coef_blocks_ : dict of ndarray
-        The weights by name: ``nodes`` (d, K), ``bias`` (K,), ``edges`` (K, K), one for each node type, edge type and feature.
+        The weights by name: ``nodes`` (d, K), ``bias`` (K,), ``edges`` (K, K), one for each node type, edge type and feature. Convex
+        energies have ``linear`` (2K,) and ``matrices`` (2K, 2K) in the place of ``edges``.
     n_features_in_ : int
     result_ : LearningResult
         What is proven about the weights; its ``message`` says which oracle and learner were chosen, and why.

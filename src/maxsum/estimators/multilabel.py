@@ -15,14 +15,18 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from ..core.result import Result, Termination
+from ..core.result import Result
 from ..inference.base import Solver
 from ..inference.parallel import thread_map
 from ..learning.driver import Learner
 from ..learning.multilabel import is_small, label_margins
 from ..learning.result import LearningResult
 from ..losses import Loss
+from ..models.bound import BoundModel
+from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
+from .choices import unfinished
+from .convex import convex_blocks, is_convex, points, results, warm_weights
 from .memory import check_room, multilabel_bytes
 from .multilabel_data import Data, hidden, named_samples, read_target, same_data, with_bias
 from .multilabel_training import Prepared, minimise, prepare
@@ -45,8 +49,9 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
     label_graph : {"complete", "tree", "none"} or array-like of int, shape (n_edges, 2)
         Which pairs of labels have a table: all; a maximum spanning tree of the mutual information of the training labels; none;
         those given.
-    potentials : {"general", "supermodular", "associative", "potts", "auto"}
-        Tables that are allowed; see `maxsum.models.GraphModel`. Auto: general up to 18 labels and on forests, supermodular for more
+    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"} or Convex
+        Tables that are allowed; see `maxsum.models.GraphModel`, and `maxsum.models.Convex` for the surrogates ``qp`` and ``logistic``,
+        which take general, auto and convex as the same. Auto: general up to 18 labels and on forests, supermodular for more
         labels on graphs with cycles, where training and prediction are then exact.
     learner : None, "auto", Learner, or its name
         By default `SubsetAscent` for up to 8 labels with general potentials (and `CuttingPlane` where that gets nowhere), else
@@ -68,8 +73,10 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         Called with a `LearningPoint` after each pass; a true return value stops the training.
     bias : bool
         Add a constant feature; regularised like every weight.
-    surrogate : {"margin", "lp", "auto"}
-        Margin-rescaled hinge, with the exact maximum or with that of the linear relaxation (`LPObjective`).
+    surrogate : {"margin", "lp", "qp", "logistic", "auto"}
+        Margin-rescaled hinge, with the exact maximum, with that of the linear relaxation (`LPObjective`), or with that of a convex
+        quadratic one (`QPObjective`); or the logistic loss of its unconstrained minimiser (`LogisticObjective`), which is not convex in
+        the weights: no lower bound is claimed for it. The last two predict what they learned: a rounded point.
     loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
         Number of wrong labels, or their fraction; K is 2 for tables of labels.
     oracle : None, "auto", str, Solver or callable
@@ -91,7 +98,8 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         Graph of the labels.
     weights_ : ndarray, shape (n_weights,)
     coef_blocks_ : dict
-        Weights as ``node`` (L, d), ``bias`` (L,) and ``edge`` (n_edges, 2, 2) arrays.
+        Weights as ``node`` (L, d), ``bias`` (L,) and ``edge`` (n_edges, 2, 2) arrays; with convex energies ``linear`` (n_edges, 4) and
+        ``matrices`` (n_edges, 4, 4) in the place of ``edge``.
     result_ : LearningResult
         What is proven about the weights.
     objective_ : MarginObjective
@@ -179,14 +187,9 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         result = minimise(self, prepared.objective, learner, planes)
         self._planes = result.extra.pop("planes", None) if self.warm_start else None
         self._accept(prepared, result)
-        if result.termination != Termination.converged and result.relative_gap > 1e-9:
-            warnings.warn(
-                f"{result.learner} ended ({result.termination.replace('_', ' ')}) after {result.n_iter} passes with the objective "
-                f"{result.objective:.6g} and the lower bound {result.lower_bound:.6g}: a relative gap of {result.relative_gap:.2g}, "
-                f"wanted {learner.tol:g}. Raise max_iter or time_limit, or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        words = unfinished(result, learner)
+        if words:
+            warnings.warn(words, ConvergenceWarning, stacklevel=3)
         return self
 
     def _accept(self, prepared: Prepared, result: LearningResult) -> None:
@@ -195,13 +198,22 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         self.classes_, self._kind = prepared.target.classes, prepared.target.kind
         self.model_, self.objective_ = prepared.model, prepared.objective
         self.result_ = replace(result, message=f"{result.message} {prepared.chosen}")
-        self.graph_ = self.model_.graph if isinstance(self.model_, MultiLabelBound) else None
+        base = self._base
+        self.graph_ = base.graph if isinstance(base, MultiLabelBound) else None
         self.weights_, self.n_iter_ = result.weights, result.n_iter
+
+    @property
+    def _base(self) -> BoundModel:
+        """The model of features and labels, below convex energies if there are any."""
+        return self.model_.base if isinstance(self.model_, ConvexBound) else self.model_
 
     def _warm(self, prepared: Prepared) -> tuple[Prepared, Any]:
         """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes."""
         before: Any = getattr(self, "objective_", None)
         new = prepared.objective
+        if is_convex(new):
+            same = self.warm_start and type(before) is type(new) and before.digest == new.digest
+            return prepared, warm_weights(before, new, self.result_.weights) if same else None
         planes = getattr(self, "_planes", None)
         if not self.warm_start or planes is None or type(before) is not type(new) or not same_data(before, new):
             return prepared, None
@@ -239,7 +251,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         weight = (truth >= 0) * (data.weight if data.weight.any() else np.ones(len(truth)))[:, None]
 
         def score(result: LearningResult) -> float:
-            right = predicted(prepared.model, result.weights, data.X, jobs, given_solver(None, self.oracle)) == truth
+            right = self._labels(prepared.objective, prepared.model, result.weights, data.X, jobs) == truth
             return float((right * weight).sum() / weight.sum()) if weight.any() else np.nan
 
         return score
@@ -255,15 +267,29 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_samples, n_labels) of 0 and 1, or classes (n_samples,)."""
         X = self._new(X)
-        labels = predicted(self.model_, self.weights_, X, as_jobs(self.n_jobs, 1), given_solver(None, self.oracle))
+        labels = self._labels(self.objective_, self.model_, self.weights_, X, as_jobs(self.n_jobs, 1))
         return labels.astype(np.int64) if self._kind == "multilabel" else self.classes_[labels[:, 0]]
+
+    def _labels(self, objective: Any, model: Any, w: np.ndarray, X: Any, jobs: int) -> np.ndarray:
+        """Predicted labels as numbers, (n, L)."""
+        if not is_convex(objective):
+            return predicted(model, w, X, jobs, given_solver(None, self.oracle))
+        return np.array([own.labels for own in points(objective, model, w, X, jobs)], dtype=np.int32).reshape(X.shape[0], -1)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """How much the best labelling with each label scores more than the best without it, (n_samples, n_labels).
 
-        For a one-dimensional ``y`` the scores of its classes, or of the second of two.
+        For a one-dimensional ``y`` the scores of its classes, or of the second of two. With the surrogates ``qp`` and ``logistic``
+        the entry of each label (class) in the point that `predict` rounds, less that of its absence.
         """
         X = self._new(X)
+        if is_convex(self.objective_):
+            found = points(self.objective_, self.model_, self.weights_, X, as_jobs(self.n_jobs, 1))
+            mu = np.array([own.mu for own in found]).reshape(X.shape[0], -1, self.model_.n_labels)
+            if self._kind == "multiclass":
+                return mu[:, 0]
+            margins = mu[:, :, 1] - mu[:, :, 0]
+            return margins[:, 0] if self._kind == "binary" else margins
         if not isinstance(self.model_, MultiLabelBound):
             return self.model_.unary(self.weights_, self.model_.encode(X))
         if is_small(self.model_):
@@ -281,7 +307,8 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         ----------
         X : array-like or sparse matrix, shape (n_samples, n_features)
         solver : Solver or str, optional
-            By default the exact one that fits the structure, and `TRWS` elsewhere.
+            By default the exact one that fits the structure, and `TRWS` elsewhere; with the surrogates ``qp`` and ``logistic`` as in
+            `GraphLabeler.predict_result`.
         """
         return self._results(self._new(X), solver)
 
@@ -290,15 +317,24 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         return default_solver(self.model_) if given is None else given
 
     def _results(self, X: Any, solver: Solver | str | None) -> list[Result]:
+        if solver is None and is_convex(self.objective_):
+            return results(self.objective_, self.model_, self.weights_, X, as_jobs(self.n_jobs, 1))
         problems, who = self.model_.problems(self.weights_, X), self._solver(solver)
         return thread_map(lambda problem: best(problem, who), problems, as_jobs(self.n_jobs, 1))
 
     @property
     def coef_blocks_(self) -> dict[str, np.ndarray]:
         check_is_fitted(self, "weights_")
-        if isinstance(self.model_, MultiLabelBound):
-            node, edge = self.model_.blocks(self.weights_)
+        model, base, weights = self.model_, self._base, self.weights_
+        pairs: dict[str, np.ndarray] = {}
+        if isinstance(model, ConvexBound):
+            weights, terms, matrices = convex_blocks(model, weights)
+            n = len(terms) if self.graph_ is not None else 0
+            pairs = {"linear": np.array(terms[:n]).reshape(n, 4), "matrices": np.array(matrices[:n]).reshape(n, 4, 4)}
+        if isinstance(base, MultiLabelBound):
+            node, edge = base.blocks(weights)
         else:
-            node, edge = self.weights_.reshape(-1, len(self.classes_)).T, np.zeros((0, 2, 2))
+            node, edge = weights.reshape(-1, len(self.classes_)).T, np.zeros((0, 2, 2))
         d = self.n_features_in_
-        return {"node": node[:, :d].copy(), "bias": node[:, d].copy() if self.bias else np.zeros(len(node)), "edge": edge}
+        first = {"node": node[:, :d].copy(), "bias": node[:, d].copy() if self.bias else np.zeros(len(node))}
+        return first | (pairs or {"edge": edge})

@@ -19,21 +19,31 @@ from ..models.bound import BoundModel
 from ..models.multilabel import MultiLabelModel, label_graph, multiclass
 from .choices import SURROGATES as CHOICES
 from .choices import as_surrogate, check_weighted, choose_learner, default_learner, is_auto, oracle_words
+from .convex import CONVEX, as_convex, convex_objective
 from .memory import check_room, multilabel_bytes
 from .multilabel_data import Data, Target, class_costs, for_graph, merged, partly_known, weighted
 from .solving import as_jobs, default_solver
 
 _PATIENCE, _HOPELESS = 100, 0.3
-LEARNERS = ("SubsetAscent", "BlockFrankWolfe", "CuttingPlane", "Subgradient", "ProximalPoint", "CompactQP", "SmoothedLP")
-SURROGATES = ("margin", "lp")
+LEARNERS = (
+    "SubsetAscent",
+    "BlockFrankWolfe",
+    "CuttingPlane",
+    "Subgradient",
+    "ProximalPoint",
+    "CompactQP",
+    "SmoothedLP",
+    "ProjectedQuasiNewton",
+)
+SURROGATES = ("margin", "lp", *CONVEX)
 
 
 class Prepared(NamedTuple):
     """A training that is ready to start; ``model`` predicts (it has all labels, where ``objective`` may leave out unknown ones)."""
 
     learner: Learner
-    objective: MarginObjective
-    model: BoundModel
+    objective: Any
+    model: Any
     target: Target
     chosen: str
 
@@ -44,6 +54,7 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
     surrogate = as_surrogate(estimator.surrogate, SURROGATES)
     relaxed = surrogate == "lp"
     standard = default_learner(estimator, CHOICES[surrogate])
+    as_convex(estimator, surrogate, choose_learner(estimator, standard, LEARNERS))
     jobs, oracle = as_jobs(estimator.n_jobs, 1), None if is_auto(estimator.oracle) else estimator.oracle
     target, loss = data.target, estimator.loss
     costs = None
@@ -55,20 +66,24 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
         plain = multiclass(X, labels, target.classes)
         if costs is not None:
             plain = weighted(plain, costs, np.zeros(len(labels), dtype=np.int64))
+        if surrogate in CONVEX:
+            return _convex(estimator, plain, plain, target, C, loss, weight, jobs)
         single = MarginObjective(plain, C, loss, oracle, weight, jobs)
         learner = choose_learner(estimator, "BlockFrankWolfe", LEARNERS)
         return Prepared(learner, single, plain, target, "BlockFrankWolfe: one node with several classes.")
     graph = label_graph(estimator.label_graph, *for_graph(target.labels, data.weight))
     potentials, words = estimator.potentials, ""
-    if is_auto(potentials):
+    if surrogate in CONVEX:
+        potentials = "general"
+    elif is_auto(potentials):
         potentials, words = _potentials(graph)
     full = MultiLabelModel(graph, potentials).bind(X, labels)
-    if oracle is None and not relaxed and default_solver(full) is not None:
+    if oracle is None and surrogate == "margin" and default_solver(full) is not None:
         oracle = "bracket"
         words = f" {graph.n_nodes} labels on this graph are too many for quick exact solvers; supermodular potentials have one."
     known = (labels >= 0).all()
     why = unsuited(full) if known else "takes samples without unknown labels"
-    name = standard if why or relaxed else "SubsetAscent"
+    name = "SubsetAscent" if surrogate == "margin" and not why else standard
     learner = choose_learner(estimator, name, LEARNERS)
     check_room(multilabel_bytes(X, labels, design=not isinstance(learner, SubsetAscent)), "this training")
     if known:
@@ -76,6 +91,8 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
     else:
         part, place = partly_known(full, X, labels)
         own = part if costs is None else weighted(part, costs, place)
+    if surrogate in CONVEX:
+        return _convex(estimator, own, full, target, C, loss, weight, jobs)
     if relaxed:
         objective: MarginObjective = LPObjective(own, C, loss, estimator.smoothing, oracle, weight, jobs)
     else:
@@ -86,6 +103,20 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
     return Prepared(
         learner, objective, full, target, f"{chosen}{oracle_words(estimator.oracle, objective, type(learner).__name__)}.{words}"
     )
+
+
+def _convex(
+    estimator: Any, own: BoundModel, full: BoundModel, target: Target, C: float, loss: Any, weight: np.ndarray, jobs: int
+) -> Prepared:
+    """The training of a convex energy on ``own``; ``full`` predicts."""
+    surrogate = as_surrogate(estimator.surrogate, SURROGATES)
+    learner = choose_learner(estimator, CHOICES[surrogate].learner, LEARNERS)
+    spec: Any = as_convex(estimator, surrogate, learner)
+    objective = convex_objective(surrogate, spec, own, C, loss, weight, jobs)
+    model = objective.model if full is own else spec.bind(full)
+    chosen = f"{type(learner).__name__}, as the default of the {surrogate} surrogate; " if is_open(estimator) else ""
+    words = f"{oracle_words(None, objective)}. The energies are convex, of the form {spec.form!r}."
+    return Prepared(learner, objective, model, target, f"{chosen}{words}")
 
 
 def _potentials(graph: Graph) -> tuple[str, str]:
@@ -100,7 +131,7 @@ def is_open(estimator: Any) -> bool:
     return estimator.learner is None or is_auto(estimator.learner)
 
 
-def minimise(estimator: Any, objective: MarginObjective, learner: Learner, planes: Any) -> LearningResult:
+def minimise(estimator: Any, objective: Any, learner: Learner, planes: Any) -> LearningResult:
     """The learner; `CuttingPlane` takes over where nobody chose, and ascent on ill-conditioned features gets nowhere."""
     if not is_open(estimator) or not isinstance(learner, SubsetAscent):
         return learner.fit(objective, estimator.callback, planes)

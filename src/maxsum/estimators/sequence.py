@@ -134,9 +134,9 @@ class SequenceLabeler(Labeler):
         blocks = coefficients(pairs.base, self.weights_[:n_first], [], [])
         return {**blocks, "triples": self.weights_[n_first:].reshape(size, size, size)}
 
-    def _forest_labels(self, samples: list[GraphSample]) -> list[np.ndarray] | None:
+    def _union_labels(self, samples: list[GraphSample]) -> list[np.ndarray] | None:
         if self._pairs is None:
-            return super()._forest_labels(samples)
+            return super()._union_labels(samples)
         return best_tags(self.model_, self.weights_, self.model_.encode(samples), as_jobs(self.n_jobs))
 
     def _outside(self, sample: GraphSample, labels: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ EXPERIMENTS = {
     "chunking": "chunking",
     "handwritten-sudoku": "handwritten_sudoku",
     "letters": "letters",
+    "multilabel": "multilabel",
     "robustness": "robustness",
     "scene": "scene",
     "segmentation": "segmentation",

@@ -253,7 +253,8 @@ class ConvexBound:
         found = []
         for j, graph in enumerate(data.graphs):
             nodes, edges = slice(*data.node_ptr[j : j + 2].tolist()), slice(*data.edge_ptr[j : j + 2].tolist())
-            found.append(Problem(graph, -theta[nodes], every[edges], n_states=data.n_states[nodes]))
+            own_tables = every[edges] if graph.n_edges else None
+            found.append(Problem(graph, -theta[nodes], own_tables, n_states=data.n_states[nodes]))
         return found
 
 

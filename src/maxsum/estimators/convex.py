@@ -1,0 +1,195 @@
+"""Estimators on convex energies (surrogates ``qp`` and ``logistic``): objectives, predictions with proofs, weights in blocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.certificate import MessageCertificate
+from ..core.errors import InvalidSampleError
+from ..core.problem import Messages, Problem
+from ..core.result import Guarantee, Result, Termination
+from ..inference.base import Run
+from ..inference.parallel import thread_map
+from ..learning.convex_qp import QPObjective, predict_convex
+from ..learning.logistic import LogisticObjective, predict_logistic
+from ..learning.quasi_newton import ProjectedQuasiNewton
+from ..learning.smoothed import SmoothedLP
+from ..models.bound import BoundModel, Encoded
+from ..models.convex import Convex, ConvexBound
+
+CONVEX = ("qp", "logistic")
+_SAME = ("general", "convex", "auto")
+
+
+class Point(NamedTuple):
+    """What a convex energy says of one sample: labels, the point (n_nodes, K) they are rounded from, marginals, and words."""
+
+    labels: np.ndarray
+    mu: np.ndarray
+    marginals: np.ndarray
+    termination: Termination
+    words: str
+
+
+def is_convex(objective: Any) -> bool:
+    """Whether an objective is one of `CONVEX`."""
+    return isinstance(objective, (QPObjective, LogisticObjective))
+
+
+def as_convex(estimator: Any, surrogate: str, learner: Any) -> Convex | None:
+    """The convex energies that an estimator asks for, None for other surrogates; refuses what does not go together."""
+    given = estimator.potentials
+    if surrogate not in CONVEX:
+        if isinstance(given, Convex) or (isinstance(given, str) and given == "convex"):
+            raise InvalidSampleError(
+                f"potentials is {given!r} beside surrogate={surrogate!r}, wanted surrogate='qp' or 'logistic' with convex energies."
+            )
+        return None
+    if not isinstance(given, Convex) and not (isinstance(given, str) and given in _SAME):
+        raise InvalidSampleError(
+            f"potentials is {given!r} beside surrogate={surrogate!r}, wanted 'general' or 'convex' (here the same) or a "
+            "maxsum.models.Convex: its energies are made of positive definite matrices. Other tables go with surrogate='margin' or 'lp'."
+        )
+    if getattr(estimator, "symmetric", False):
+        raise InvalidSampleError(
+            f"symmetric is True beside surrogate={surrogate!r}, wanted False: both ends of an edge have blocks of their own."
+        )
+    if estimator.oracle is not None and not (isinstance(estimator.oracle, str) and estimator.oracle == "auto"):
+        raise InvalidSampleError(
+            f"oracle is {estimator.oracle!r} beside surrogate={surrogate!r}, wanted None: training needs no max-sum solver. "
+            "A solver for predictions goes to predict_result(X, solver=...)."
+        )
+    if not isinstance(learner, ProjectedQuasiNewton) or isinstance(learner, SmoothedLP):
+        raise InvalidSampleError(
+            f"learner is {type(learner).__name__} beside surrogate={surrogate!r}, wanted None or ProjectedQuasiNewton: the objective is "
+            "smooth and has no planes."
+        )
+    spec = given if isinstance(given, Convex) else Convex()
+    if spec.n_operators:
+        raise InvalidSampleError(
+            f"potentials has n_operators={spec.n_operators}, wanted 0: samples of estimators bring no operators. Use QPObjective itself."
+        )
+    return spec
+
+
+def convex_objective(
+    surrogate: str, spec: Convex, bound: BoundModel, C: float, loss: Any, weight: np.ndarray, n_jobs: int
+) -> Any:
+    """The objective of a surrogate of `CONVEX`; its ``model`` holds the convex energies."""
+    kind: Any = QPObjective if surrogate == "qp" else LogisticObjective
+    return kind(spec.bind(bound), C, loss, weight, n_jobs=n_jobs)
+
+
+def warm_weights(before: Any, new: Any, weights: np.ndarray) -> np.ndarray:
+    """Weights to start from, those of an earlier training on the same data, whose minimisers and accuracy are taken over as well."""
+    new.restore(before.state())
+    if isinstance(new, QPObjective):
+        new.allowed *= new.C / before.C
+    return weights
+
+
+def points(objective: Any, model: ConvexBound, w: np.ndarray, samples: Any, n_jobs: int) -> list[Point]:
+    """Predictions of a surrogate of `CONVEX` for samples."""
+    return _points(objective, model, w, model.encode(samples), n_jobs)
+
+
+def _points(objective: Any, model: ConvexBound, w: np.ndarray, data: Encoded, n_jobs: int) -> list[Point]:
+    if not data.n_examples:
+        return []
+    if isinstance(objective, QPObjective):
+        return [
+            Point(
+                own.labels,
+                own.mu,
+                own.mu,
+                own.termination,
+                f"the energy of the QP relaxation has its minimum in [{own.lower_bound:.8g}, {own.value:.8g}], and the rounded "
+                f"labelling has {own.energy:.8g}",
+            )
+            for own in predict_convex(model, w, data=data, n_jobs=n_jobs)
+        ]
+    found = predict_logistic(model, w, data=data, n_jobs=n_jobs)
+    ends = data.node_ptr.tolist()
+    return [
+        Point(
+            own.labels,
+            own.scores,
+            _softmax(own.scores, data.n_states[ends[j] : ends[j + 1]]),
+            Termination.converged,
+            "the labels have the largest logistic scores, which solve a linear system up to the relative residual "
+            f"{own.residual:.1g}; they need not be those of the best score of the max-sum problem",
+        )
+        for j, own in enumerate(found)
+    ]
+
+
+def _softmax(scores: np.ndarray, n_states: np.ndarray) -> np.ndarray:
+    inside = np.arange(scores.shape[1]) < n_states[:, None]
+    mass = np.where(inside, np.exp(scores - np.where(inside, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)), 0.0)
+    return mass / mass.sum(axis=1, keepdims=True)
+
+
+def results(objective: Any, model: ConvexBound, w: np.ndarray, samples: Any, n_jobs: int) -> list[Result]:
+    r"""Predictions as answers to the max-sum problems ``model.problems(w, samples)``, with a proof for each.
+
+    As :math:`W \succeq 0`, the tangent of an edge's energy at any point bounds it: with :math:`z = (\mu_u, \mu_v)`
+
+    .. math:: -\tfrac12 (e_k, e_l)^\top W (e_k, e_l) \le \tfrac12 z^\top W z - (Wz)_u(k) - (Wz)_v(l),
+
+    so :math:`Wz` are messages, whose bound is at most that of the tangent of the whole energy. The certificate holds them, and
+    needs no trust in the matrices.
+    """
+    data = model.encode(samples)
+    problems = model.problems(w, samples)
+    found = _points(objective, model, w, data, n_jobs)
+    bank = model.family.bank(w[model.slices[2]])
+    name = "ConvexQP" if isinstance(objective, QPObjective) else "LogisticField"
+
+    def one(j: int) -> Result:
+        return _result(name, problems[j], found[j], _messages(bank, data, j, found[j].mu))
+
+    return thread_map(one, range(len(found)), n_jobs)
+
+
+def _result(name: str, problem: Problem, point: Point, edge: np.ndarray) -> Result:
+    run = Run(name, problem)
+    run.offer(point.labels)
+    run.marginals, run.termination = point.marginals, point.termination
+    run.certify(np.inf, MessageCertificate(Messages(edge, problem.zero_messages().clique)))
+    result = run.result()
+    proven = (
+        "proven to be the best one"
+        if result.guarantee == Guarantee.optimal
+        else f"at most {result.gap:.3g} below the best score"
+    )
+    return replace(result, message=f"{name}: {point.words}; in the max-sum problem this labelling is {proven}.")
+
+
+def _messages(bank: np.ndarray, data: Encoded, j: int, mu: np.ndarray) -> np.ndarray:
+    r""":math:`Wz` at both ends of the edges of a sample, (2, n_edges, K)."""
+    first, last = int(data.edge_ptr[j]), int(data.edge_ptr[j + 1])
+    size = mu.shape[1]
+    out = np.zeros((last - first, 2 * size))
+    if last > first:
+        edges = data.edges[first:last] - int(data.node_ptr[j])
+        z = np.concatenate([mu[edges[:, 0]], mu[edges[:, 1]]], axis=1)
+        f = data.f[first:last].tocsc()
+        for p in range(f.shape[1]):
+            part = slice(int(f.indptr[p]), int(f.indptr[p + 1]))
+            rows = f.indices[part]
+            out[rows] += f.data[part, None] * (z[rows] @ bank[p])
+    return np.ascontiguousarray(np.stack([out[:, :size], out[:, size:]]))
+
+
+def convex_blocks(model: ConvexBound, w: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
+    r"""Weights of the nodes, as long as those of the base model, linear terms :math:`b_p`, and matrices :math:`W_p`."""
+    nodes = np.zeros(max(model.base.n_weights, model.slices[0].stop))
+    nodes[model.slices[0]] = w[model.slices[0]]
+    places = model.family.places
+    terms = np.zeros((len(places), 2 * model.n_labels))
+    if model.spec.linear:
+        terms = w[model.slices[1]].reshape(terms.shape)
+    return nodes, [own[place] for own, place in zip(terms, places, strict=True)], model.matrices(w)

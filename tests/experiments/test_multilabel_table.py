@@ -1,0 +1,54 @@
+"""Four surrogates on label graphs: the experiment on made data of its shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maxsum import ParseError, experiments
+from maxsum.experiments import MissingDataError, multilabel
+
+
+def made(folder: Path, n: int = 60) -> None:
+    """Few labels, features that tell them apart."""
+    random = np.random.default_rng(0)
+    for name, size in (("scene", 4), ("yeast", 5)):
+        X = random.standard_normal((2 * n, 8))
+        y = (X[:, :size] + 0.3 * random.standard_normal((2 * n, size)) > 0.5).astype(np.uint8)
+        (folder / name).mkdir()
+        np.savez(folder / name / f"{name}.npz", X_train=X[:n], y_train=y[:n], X_test=X[n:], y_test=y[n:])
+
+
+def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path)
+    monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
+    monkeypatch.setattr(multilabel, "QUICK_SECONDS", 0.2)
+    monkeypatch.setattr(multilabel, "QUICK_VALUES", (8.0,))
+    lines: list[str] = []
+    report = experiments.run("multilabel", quick=True, progress=lines.append)
+    assert len(lines) == len(report.rows) == 8
+    assert {row[:2] for row in report.rows} == set(multilabel.PUBLISHED)
+    assert all(float(row[3]) < 35 for row in report.rows)
+    assert not report.failed
+    assert [row[4] for row in report.rows if row[1] == "logistic"] == ["not convex"] * 2
+
+
+def test_a_claim_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path)
+    monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
+    monkeypatch.setattr(multilabel, "C_VALUES", {"qp": (8.0,)})
+    monkeypatch.setattr(multilabel, "MAX_HAMMING", {"scene": -1.0, "yeast": 100.0})
+    report = experiments.run("multilabel")
+    assert [claim.what for claim in report.failed] == ["scene: Hamming error of qp"]
+
+
+def test_missing_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
+    with pytest.raises(MissingDataError, match=r"yeast\.npz"):
+        multilabel.load("yeast")
+    (tmp_path / "yeast").mkdir()
+    np.savez(tmp_path / "yeast" / "yeast.npz", X_train=np.zeros((1, 1)))
+    with pytest.raises(ParseError, match="y_train is missing"):
+        multilabel.load("yeast")
