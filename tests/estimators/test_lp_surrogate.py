@@ -81,3 +81,16 @@ def test_a_search_over_C_by_cross_validation():
 def test_wrong_smoothing_is_refused(surrogate, smoothing):
     with pytest.raises(InvalidSampleError, match="smoothing"):
         ms.GridLabeler(surrogate=surrogate, smoothing=smoothing).fit(*IMAGES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_solver_of_the_estimator_predicts(name):
+    kind, data = CASES[name]
+    X, y = data()
+    model = kind(solver="ICM", C=5.0, tol=1e-2).fit(X, y)
+    assert {result.solver for result in model.predict_result(X)} == {"ICM"}
+    assert {result.solver for result in model.predict_result(X, "TRWS")} == {"TRWS"}
+    labels = [result.labels for result in model.predict_result(X)]
+    for found, own in zip(model.predict(X), labels, strict=True):
+        np.testing.assert_array_equal(np.asarray(found).ravel(), np.asarray(own))
+    assert "ICM" not in {result.solver for result in model.set_params(solver="auto").predict_result(X)}

@@ -33,7 +33,7 @@ from .choices import SURROGATES, as_surrogate, choose_learner, coefficients, def
 from .convex import CONVEX, as_convex, is_convex, points, results, warm_weights
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
 from .params import NestedParameters
-from .solving import as_jobs, best, given_solver, labels_of
+from .solving import as_jobs, best, given_solver, labels_of, own_solver
 from .targets import Coding, unmasked
 
 
@@ -65,6 +65,7 @@ class Labeler(NestedParameters, ABC):
     potentials: str
     surrogate: str
     smoothing: float
+    solver: Any
     learner: Any
     loss: Any
     features: Any
@@ -269,7 +270,7 @@ class Labeler(NestedParameters, ABC):
             the rounding of what they learned to predict, with a bound and its proof (``marginals`` are the point that was rounded, or
             logistic probabilities); a solver maximises the scores of labellings instead.
         """
-        return self._solve(self._new(X), solver)
+        return self._solve(self._new(X), own_solver(self, solver))
 
     def _solve(self, samples: list[GraphSample], solver: Solver | str | None) -> list[Result]:
         if solver is None and is_convex(self.objective_):
@@ -288,6 +289,7 @@ class Labeler(NestedParameters, ABC):
         return self.model_.problems(self.weights_, samples)
 
     def _predict(self, samples: list[GraphSample], solver: Solver | str | None = None) -> list[np.ndarray]:
+        solver = own_solver(self, solver)
         labellings = None if solver is not None else self._union_labels(samples)
         if labellings is None:
             labellings = [labels_of(result, j) for j, result in enumerate(self._solve(samples, solver))]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InvalidSampleError
+from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..losses import Loss
 from ..models.sample import GraphSample
@@ -73,6 +74,8 @@ class GraphLabeler(Labeler):
         from the planes of the first (its weights for qp and logistic); on other data it starts from nothing.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    solver : None, "auto", str or Solver
+        Who predicts, where `predict` is not told; by default as in `predict_result`.
 
     Attributes
     ----------
@@ -123,6 +126,7 @@ class GraphLabeler(Labeler):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        solver: Solver | str | None = None,
     ):
         self._keep(locals())
 

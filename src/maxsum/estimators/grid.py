@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
+from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..losses import Loss
 from ..models.sample import GraphSample
@@ -90,6 +91,7 @@ class GridLabeler(Labeler):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        solver: Solver | str | None = None,
     ):
         self._keep(locals())
 

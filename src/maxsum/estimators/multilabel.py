@@ -31,7 +31,7 @@ from .memory import check_room, multilabel_bytes
 from .multilabel_data import Data, hidden, named_samples, read_target, same_data, with_bias
 from .multilabel_training import Prepared, minimise, prepare
 from .params import NestedParameters
-from .solving import as_jobs, best, default_solver, given_solver, label_gains, predicted
+from .solving import as_jobs, best, default_solver, given_solver, label_gains, own_solver, predicted
 
 
 class MultiLabelClassifier(ClassifierMixin, NestedParameters):
@@ -89,6 +89,8 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         from nothing.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    solver : None, "auto", str or Solver
+        Who predicts, where `predict` is not told; by default as in `predict_result`.
 
     Attributes
     ----------
@@ -134,6 +136,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        solver: Solver | str | None = None,
     ):
         self.label_graph = label_graph
         self.potentials = potentials
@@ -152,6 +155,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.solver = solver
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -272,8 +276,8 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
 
     def _labels(self, objective: Any, model: Any, w: np.ndarray, X: Any, jobs: int) -> np.ndarray:
         """Predicted labels as numbers, (n, L)."""
-        if not is_convex(objective):
-            return predicted(model, w, X, jobs, given_solver(None, self.oracle))
+        if own_solver(self, None) is not None or not is_convex(objective):
+            return predicted(model, w, X, jobs, given_solver(own_solver(self, None), self.oracle))
         return np.array([own.labels for own in points(objective, model, w, X, jobs)], dtype=np.int32).reshape(X.shape[0], -1)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -310,10 +314,10 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
             By default the exact one that fits the structure, and `TRWS` elsewhere; with the surrogates ``qp`` and ``logistic`` as in
             `GraphLabeler.predict_result`.
         """
-        return self._results(self._new(X), solver)
+        return self._results(self._new(X), own_solver(self, solver))
 
     def _solver(self, solver: Solver | str | None) -> Solver | str | None:
-        given = given_solver(solver, self.oracle)
+        given = given_solver(own_solver(self, solver), self.oracle)
         return default_solver(self.model_) if given is None else given
 
     def _results(self, X: Any, solver: Solver | str | None) -> list[Result]:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
+from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..learning.objective import MarginObjective
 from ..learning.second_order import PairLoss, PairOracle, best_tags
@@ -80,6 +81,7 @@ class SequenceLabeler(Labeler):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        solver: Solver | str | None = None,
     ):
         self._keep(locals())
 

@@ -35,6 +35,12 @@ def labels_of(result: Result, j: int) -> np.ndarray:
     return result.labels
 
 
+def own_solver(estimator: Any, solver: Solver | str | None) -> Solver | str | None:
+    """The solver of the call, else that of the estimator; None where both leave it open."""
+    chosen = estimator.solver if solver is None else solver
+    return None if isinstance(chosen, str) and chosen == "auto" else chosen
+
+
 def given_solver(solver: Solver | str | None, oracle: Any) -> Solver | str | None:
     """Who predicts: the solver that is asked for, else the oracle of the training if it is one."""
     if solver is None and isinstance(oracle, (Solver, str)) and oracle not in ("bracket", "auto"):
