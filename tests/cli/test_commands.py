@@ -183,7 +183,7 @@ def test_interrupt_gives_the_best_so_far(tmp_path):
     graph = ms.Graph.complete(60)
     ms.Problem(graph, random.normal(size=(60, 6)), tables=random.normal(size=(graph.n_edges, 6, 6))).save(path)
     script = (
-        "import sys\nfrom maxsum.cli import app\nfrom maxsum.cli.progress import Progress\n"
+        "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nfrom maxsum.cli import app\nfrom maxsum.cli.progress import Progress\n"
         "def call(self, point):\n    if point.iteration >= 2:\n        sys.stderr.write('ready\\n'); sys.stderr.flush()\n"
         "Progress.__call__ = call\n"
         f"app.app(['solve', {str(path)!r}, '--json', '--time-limit', '100'])"

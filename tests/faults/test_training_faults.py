@@ -6,6 +6,7 @@ import _thread
 import itertools
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -24,6 +25,15 @@ from maxsum.losses import Hamming, Loss
 from maxsum.models import GraphModel
 
 
+@pytest.fixture
+def interrupts():
+    """Ctrl-C works, even where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_fault_44_interrupts_leave_the_best_so_far(tmp_path):
     samples, labels = data(20)
 
@@ -37,7 +47,9 @@ def test_fault_44_interrupts_leave_the_best_so_far(tmp_path):
     checked = net.result_.certificate.verify(net.objective_, net.weights_)
     assert checked.objective == pytest.approx(net.result_.objective, rel=1e-9)
     for delay in (0.0, 0.003, 0.01, 0.05):
-        learner = BlockFrankWolfe(tol=0.0, max_iter=10**7, checkpoint=tmp_path / f"state{delay}", checkpoint_seconds=0.0)
+        learner = BlockFrankWolfe(
+            tol=0.0, max_iter=10**7, time_limit=30.0, checkpoint=tmp_path / f"state{delay}", checkpoint_seconds=0.0
+        )
         objective = MarginObjective(GraphModel().bind(samples, labels), C=100.0)
         started = threading.Event()
         timer = threading.Thread(
