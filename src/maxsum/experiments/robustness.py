@@ -156,7 +156,7 @@ def run(quick: bool, progress: Progress) -> Report:
     )
     return Report(
         "robustness",
-        "issue 5, robustness in use",
+        "conventions of scikit-learn",
         "Robustness in use: folds without a class, pipelines, nested searches in two processes",
         claims,
         ("estimator", "folds lacking a class", "10 folds", "scaled", "raw", "nested", "seconds"),
