@@ -116,7 +116,7 @@ def few(estimator):
 
 @parametrize_with_checks([ms.MultiLabelClassifier(surrogate=own) for own in OBJECTIVES], expected_failed_checks=few)
 def test_it_is_at_home_in_scikit_learn(estimator, check):
-    check(estimator)
+    assert check(estimator) is None
 
 
 @pytest.mark.parametrize(("name", "surrogate"), [("grid", "qp"), ("sequence", "qp"), ("sequence", "logistic")])
