@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from .jit import kernel
+from .local_polytope import settle_table
 
 _COLDEST = 1e-290
 _NOTHING = -40.0
@@ -168,8 +169,7 @@ def star_sweep(net, messages, epsilon, node_count, edge_count, forward):  # type
 def relaxed_value(net, messages, epsilon, edge_count, beliefs):  # type: ignore[no-untyped-def]
     r"""Score of a point of the local polytope: a lower bound on the value of its linear program.
 
-    The node beliefs are kept. The beliefs of each edge are scaled down, rows then columns, to at most those of its ends;
-    what is missing, :math:`a` at the rows and :math:`b` at the columns, is added as :math:`a b^T / \sum a`.
+    The node beliefs are kept, and those of each edge are moved to them by `settle_table`.
     Where this puts weight on a forbidden pair the answer is ``-inf``.
     """
     n_labels = net.unary.shape[1]
@@ -183,30 +183,11 @@ def relaxed_value(net, messages, epsilon, edge_count, beliefs):  # type: ignore[
         u, v = net.edges[e, 0], net.edges[e, 1]
         t, weight, n_first, n_second = net.edge_table[e], net.edge_weight[e], net.n_states[u], net.n_states[v]
         _edge_beliefs(net, messages, e, max(edge_count[e] * epsilon, _COLDEST), table)
-        for k in range(n_first):
-            row = 0.0
-            for m in range(n_second):
-                row += table[k, m]
-            factor = min(1.0, beliefs[u, k] / row) if row > 0.0 else 0.0
-            short[k] = beliefs[u, k]
-            for m in range(n_second):
-                table[k, m] *= factor
-        missing = 0.0
-        for m in range(n_second):
-            column = 0.0
-            for k in range(n_first):
-                column += table[k, m]
-            factor = min(1.0, beliefs[v, m] / column) if column > 0.0 else 0.0
-            lack[m] = max(beliefs[v, m] - column * factor, 0.0)
-            missing += lack[m]
-            for k in range(n_first):
-                table[k, m] *= factor
-                short[k] -= table[k, m]
+        settle_table(beliefs, u, v, n_first, n_second, table, lack, short)
         for k in range(n_first):
             for m in range(n_second):
-                mass = table[k, m] + (max(short[k], 0.0) * lack[m] / missing if missing > 0.0 else 0.0)
-                if mass > 0.0:
-                    value += mass * (weight * net.tables[t, k, m])
+                if table[k, m] > 0.0:
+                    value += table[k, m] * (weight * net.tables[t, k, m])
     return value
 
 

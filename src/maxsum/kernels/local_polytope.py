@@ -35,49 +35,53 @@ def add_edge_marginals(edges, edge, node):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def settle_edges(edges, node, edge, first, last):  # type: ignore[no-untyped-def]
-    r"""Edges ``first .. last - 1`` moved, in place, to tables with the marginals that their nodes have.
+def settle_table(node, u, v, n_first, n_second, table, lack, short):  # type: ignore[no-untyped-def]
+    r"""A non-negative table moved, in place, to one with the marginals :math:`a` = ``node[u]`` and :math:`b` = ``node[v]``.
 
     Rows are scaled down to :math:`\sum_l P(k,l) \le a(k)`, then columns to :math:`\sum_k P(k,l) \le b(l)`; what is missing,
     :math:`r \ge 0` and :math:`s \ge 0` with equal sums, is added as :math:`r s^\top / \sum r` (Altschuler, Weed & Rigollet 2017).
-    A table is changed by at most twice its distance from the marginals. Tables are non-negative before and after.
+    The table is changed by at most twice its distance from the marginals. ``lack`` and ``short`` are scratch.
     """
+    for k in range(n_first):
+        total = 0.0
+        for m in range(n_second):
+            total += table[k, m]
+        scale = min(1.0, node[u, k] / total) if total > 0.0 else 0.0
+        lack[k] = node[u, k]
+        for m in range(n_second):
+            table[k, m] *= scale
+    missing = 0.0
+    for m in range(n_second):
+        total = 0.0
+        for k in range(n_first):
+            total += table[k, m]
+        scale = min(1.0, node[v, m] / total) if total > 0.0 else 0.0
+        short[m] = max(node[v, m] - scale * total, 0.0)
+        for k in range(n_first):
+            table[k, m] *= scale
+            lack[k] -= table[k, m]
+    for k in range(n_first):
+        lack[k] = max(lack[k], 0.0)
+        missing += lack[k]
+    if missing > 0.0:
+        for k in range(n_first):
+            share = lack[k] / missing
+            if share > 0.0:
+                for m in range(n_second):
+                    table[k, m] += share * short[m]
+
+
+@kernel
+def settle_edges(edges, node, edge, first, last):  # type: ignore[no-untyped-def]
+    """Edges ``first .. last - 1`` moved, in place, to non-negative tables with the marginals that their nodes have."""
     n_labels = node.shape[1]
     lack, short = np.empty(n_labels), np.empty(n_labels)
     for e in range(first, last):
-        u, v = edges[e, 0], edges[e, 1]
+        table = edge[e]
         for k in range(n_labels):
-            total = 0.0
             for m in range(n_labels):
-                edge[e, k, m] = max(edge[e, k, m], 0.0)
-                total += edge[e, k, m]
-            if total > node[u, k]:
-                scale = node[u, k] / total
-                for m in range(n_labels):
-                    edge[e, k, m] *= scale
-        for m in range(n_labels):
-            total = 0.0
-            for k in range(n_labels):
-                total += edge[e, k, m]
-            if total > node[v, m]:
-                scale = node[v, m] / total
-                for k in range(n_labels):
-                    edge[e, k, m] *= scale
-                total = node[v, m]
-            short[m] = node[v, m] - total
-        missing = 0.0
-        for k in range(n_labels):
-            total = 0.0
-            for m in range(n_labels):
-                total += edge[e, k, m]
-            lack[k] = max(node[u, k] - total, 0.0)
-            missing += lack[k]
-        if missing > 0.0:
-            for k in range(n_labels):
-                share = lack[k] / missing
-                if share > 0.0:
-                    for m in range(n_labels):
-                        edge[e, k, m] += share * short[m]
+                table[k, m] = max(table[k, m], 0.0)
+        settle_table(node, edges[e, 0], edges[e, 1], n_labels, n_labels, table, lack, short)
 
 
 @kernel

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .jit import kernel
+from .local_polytope import settle_table
 
 ZERO = -700.0
 _FAINT = 1e-250
@@ -186,37 +187,6 @@ def _edge_beliefs(tables, bank, t, peak, messages, e, n_first, n_second, heat, l
 
 
 @kernel
-def _settle(beliefs, u, v, n_first, n_second, table, lack, short):  # type: ignore[no-untyped-def]
-    """The table moved to the marginals ``beliefs[u]``, ``beliefs[v]``, as in `kernels.local_polytope`."""
-    for k in range(n_first):
-        total = 0.0
-        for m in range(n_second):
-            total += table[k, m]
-        scale = min(1.0, beliefs[u, k] / total) if total > 0.0 else 0.0
-        lack[k] = beliefs[u, k]
-        for m in range(n_second):
-            table[k, m] *= scale
-    missing = 0.0
-    for m in range(n_second):
-        total = 0.0
-        for k in range(n_first):
-            total += table[k, m]
-        scale = min(1.0, beliefs[v, m] / total) if total > 0.0 else 0.0
-        short[m] = max(beliefs[v, m] - scale * total, 0.0)
-        for k in range(n_first):
-            table[k, m] *= scale
-            lack[k] -= table[k, m]
-    for k in range(n_first):
-        lack[k] = max(lack[k], 0.0)
-        missing += lack[k]
-    if missing > 0.0:
-        for k in range(n_first):
-            share = lack[k] / missing
-            for m in range(n_second):
-                table[k, m] += share * short[m]
-
-
-@kernel
 def measure(soft, messages, heat, j, beliefs, marginals, keep):  # type: ignore[no-untyped-def]
     r"""Smoothed slack of example ``j``, the most by which better messages could lower it, and the slack without smoothing.
 
@@ -235,7 +205,7 @@ def measure(soft, messages, heat, j, beliefs, marginals, keep):  # type: ignore[
         s, r = soft.truth[u], soft.truth[v]
         at_truth = tables[t, s, r] + messages[0, e, s] + messages[1, e, r]
         value += height - at_truth
-        _settle(beliefs, u, v, n_first, n_second, table, left, right)
+        settle_table(beliefs, u, v, n_first, n_second, table, left, right)
         top = -np.inf
         for k in range(n_first):
             for m in range(n_second):

@@ -2,20 +2,19 @@ r"""Surrogate ``qp``: the margin-rescaled hinge of a convex QP relaxation (001 Â
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
 from ..core.result import Termination
-from ..losses import Loss, as_loss
+from ..losses import Loss
 from ..models.bound import Encoded
 from ..models.convex import ConvexBound, one_hot, part_sums, samples_of
-from .energy import Energies, Minimum
-from .objective import _sample_weight, check_C, loss_table
-from .smooth import Evaluation, SmoothObjective
+from .convex_objective import ConvexObjective, energies_at
+from .energy import Minimum
+from .smooth import Evaluation
 
 _EXACT = 1e-12
 
@@ -27,7 +26,7 @@ class Slacks(NamedTuple):
     upper: np.ndarray
 
 
-class QPObjective(SmoothObjective):
+class QPObjective(ConvexObjective):
     r"""Large-margin learning of convex energies, (17) of 001 in the scale of this library:
 
     .. math:: F(w) = \tfrac12\|w\|^2 + \sum_j c_j\,\xi_j(w),\qquad
@@ -69,37 +68,15 @@ class QPObjective(SmoothObjective):
         n_jobs: int = 1,
         accuracy: float = 1e-2,
     ):
-        check_C(C)
-        if model.labels is None:
-            raise InvalidSampleError("the model was bound without labels; give them to bind().")
-        self.model, self.loss = model, as_loss(loss)
-        self.n_weights, self.n_examples, self.free = model.n_weights, model.n_examples, model.free
-        self.sample_weight = _sample_weight(sample_weight, model.n_examples)
-        self.C = float(C)
-        self.c = self.C * self.sample_weight / self.sample_weight.sum()
-        self.loss_table = loss_table(model.base, self.loss)
-        self.loss_table[np.arange(model.n_labels) >= model.data.n_states[:, None]] = 0.0
-        self.energies = Energies(model, operators=operators, n_jobs=n_jobs)
-        self.truth = one_hot(model.labels, model.n_labels)
+        super().__init__(model, C, loss, sample_weight, operators, n_jobs)
         self.truth_moments = self.energies.moments(self.truth, self.c)
         worst = part_sums(model.data, self.loss_table.max(axis=1, initial=0.0))
         self.worst = np.maximum(worst, 1e-9 * max(1.0, float(worst.max(initial=0.0))))
         self.allowed = float(accuracy) * float(self.c @ self.worst)
         self.mu: np.ndarray = self.truth
 
-    def set_C(self, C: float) -> None:
-        """Change the regularisation."""
-        check_C(C)
-        scale = float(C) / self.C
-        self.C, self.c, self.allowed = float(C), self.c * scale, self.allowed * scale
-        self.truth_moments = self.truth_moments * scale
-
-    def project(self, w: np.ndarray) -> np.ndarray:
-        return self.model.project(w)
-
-    def scale(self) -> np.ndarray:
-        r""":math:`(1 + \kappa\sum_j c_j\|\Psi_j\|^2)^{-1/2}` of each node weight, and of each group of other weights."""
-        return self.energies.scale(self.c)
+    def _rescale(self, ratio: float) -> None:
+        self.allowed, self.truth_moments = self.allowed * ratio, self.truth_moments * ratio
 
     def tighten(self, allowed: float) -> bool:
         least = _EXACT * float(self.c @ self.worst)
@@ -138,31 +115,18 @@ class QPObjective(SmoothObjective):
         """The objective with slacks from a cold start, values and gaps recomputed in plain numpy from the points."""
         found = self.solve(w, _EXACT * float(self.c @ self.worst), self.truth)
         theta = self.energies.theta - self.loss_table
-        inside = np.arange(theta.shape[1]) < self.model.data.n_states[:, None]
         turn = self.energies.multiply(found.mu)
-        best = np.where(inside, theta + turn, np.inf).min(axis=1)
+        best = np.where(self.inside, theta + turn, np.inf).min(axis=1)
         least = best - 0.5 * (found.mu * turn).sum(axis=1)
         truth = (self.truth * (self.energies.theta + 0.5 * self.energies.multiply(self.truth))).sum(axis=1)
         slack = part_sums(self.model.data, truth - least)
         return 0.5 * float(w @ w) + float(self.c @ np.maximum(slack, 0.0))
-
-    def content(self) -> Iterable[np.ndarray]:
-        return objective_content(self.model, self.truth, self.loss_table)
 
     def state(self) -> dict[str, np.ndarray]:
         return {"qp_mu": self.mu, "qp_allowed": np.array([self.allowed])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         self.mu, self.allowed = np.array(state["qp_mu"]), float(state["qp_allowed"][0])
-
-
-def objective_content(model: ConvexBound, truth: np.ndarray, losses: np.ndarray) -> Iterable[np.ndarray]:
-    """Arrays that tell the data of an objective on convex energies from others."""
-    data, spec = model.data, model.spec
-    x = (data.x,) if isinstance(data.x, np.ndarray) else (data.x.data, data.x.indices, data.x.indptr)
-    form = np.frombuffer(spec.form.encode(), dtype=np.uint8)
-    numbers = np.array([spec.floor, spec.ridge, spec.linear, spec.n_operators, model.family.n_weights])
-    return (*x, data.edges, data.f.data, data.f.indices, data.node_ptr, truth, losses, form, numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,11 +194,7 @@ def predict_convex(
     tol : float
         Frank-Wolfe gap of a sample at most ``tol`` times its number of nodes.
     """
-    w = np.asarray(w, dtype=np.float64)
-    if w.shape != (model.n_weights,) or not np.isfinite(w).all():
-        raise InvalidSampleError(f"w has shape {w.shape}, wanted {model.n_weights} finite weights.")
-    own = data if data is not None else model.encode(samples) if samples is not None else None
-    energies = Energies(model, own, operators, n_jobs).at(w)
+    energies = energies_at(model, w, samples, data, operators, n_jobs)
     sizes = np.diff(energies.data.node_ptr).astype(np.float64)
     found = energies.minimise(tol=0.0, allowed=tol * sizes, max_iter=max_iter)
     labels = found.mu.argmax(axis=1).astype(np.int32) if found.mu.size else np.zeros(0, dtype=np.int32)

@@ -2,23 +2,22 @@ r"""Surrogate ``logistic``: the logistic random field of Tappen, Samuel, Dean an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError, OracleError
+from ..core.errors import OracleError
 from ..inference.parallel import split, thread_map
 from ..kernels import conjugate_gradients as cg
-from ..losses import Loss, as_loss
+from ..losses import Loss
 from ..models.bound import Encoded
-from ..models.convex import ConvexBound, one_hot, samples_of
-from .convex_qp import objective_content
+from ..models.convex import ConvexBound, samples_of
+from .convex_objective import ConvexObjective, energies_at
 from .energy import Energies
-from .objective import _sample_weight, check_C, loss_table
-from .smooth import Evaluation, SmoothObjective
+from .smooth import Evaluation
 
 _LEFT_OVER = 1e-4
 
@@ -94,7 +93,7 @@ class LinearSystems:
         return Solved(x, max((a[0] for a in answers), default=0.0), max((a[1] for a in answers), default=0))
 
 
-class LogisticObjective(SmoothObjective):
+class LogisticObjective(ConvexObjective):
     r"""Logistic loss of the unconstrained minimiser of a convex energy:
 
     .. math:: F(w) = \tfrac12\|w\|^2 + \sum_j c_j\sum_v \omega_v\Big(\log\sum_k e^{\mu_v(k)} - \mu_v(y_v)\Big),\qquad
@@ -127,34 +126,13 @@ class LogisticObjective(SmoothObjective):
         n_jobs: int = 1,
         tol: float = 1e-9,
     ):
-        check_C(C)
-        if model.labels is None:
-            raise InvalidSampleError("the model was bound without labels; give them to bind().")
-        self.model, self.loss = model, as_loss(loss)
-        self.n_weights, self.n_examples, self.free = model.n_weights, model.n_examples, model.free
-        self.sample_weight = _sample_weight(sample_weight, model.n_examples)
-        self.C = float(C)
-        self.c = self.C * self.sample_weight / self.sample_weight.sum()
-        self.loss_table = loss_table(model.base, self.loss)
-        self.inside = np.arange(model.n_labels) < model.data.n_states[:, None]
-        self.loss_table[~self.inside] = 0.0
+        super().__init__(model, C, loss, sample_weight, operators, n_jobs)
         self.node_weight = self.loss_table.max(axis=1, initial=0.0) * np.repeat(self.c, np.diff(model.data.node_ptr))
-        self.energies = Energies(model, operators=operators, n_jobs=n_jobs)
         self.systems = LinearSystems(self.energies, tol)
-        self.truth = one_hot(model.labels, model.n_labels)
         self.mu, self.back = np.zeros_like(self.truth), np.zeros_like(self.truth)
 
-    def set_C(self, C: float) -> None:
-        """Change the regularisation."""
-        check_C(C)
-        scale = float(C) / self.C
-        self.C, self.c, self.node_weight = float(C), self.c * scale, self.node_weight * scale
-
-    def project(self, w: np.ndarray) -> np.ndarray:
-        return self.model.project(w)
-
-    def scale(self) -> np.ndarray:
-        return self.energies.scale(self.c)
+    def _rescale(self, ratio: float) -> None:
+        self.node_weight = self.node_weight * ratio
 
     def value_and_gradient(self, w: np.ndarray) -> Evaluation:
         self.energies.at(w)
@@ -185,9 +163,6 @@ class LogisticObjective(SmoothObjective):
             matrix = sparse.csc_array(self.energies.matrix())
             mu[self.inside] = spsolve(matrix, -self.energies.theta[self.inside])
         return 0.5 * float(w @ w) + self._loss(mu)[0]
-
-    def content(self) -> Iterable[np.ndarray]:
-        return objective_content(self.model, self.truth, self.loss_table)
 
     def state(self) -> dict[str, np.ndarray]:
         return {"logistic_mu": self.mu, "logistic_back": self.back}
@@ -225,11 +200,7 @@ def predict_logistic(
     n_jobs: int = 1,
 ) -> list[LogisticPrediction]:
     """Predictions for samples, or for the training data; arguments as in `predict_convex`."""
-    w = np.asarray(w, dtype=np.float64)
-    if w.shape != (model.n_weights,) or not np.isfinite(w).all():
-        raise InvalidSampleError(f"w has shape {w.shape}, wanted {model.n_weights} finite weights.")
-    own = data if data is not None else model.encode(samples) if samples is not None else None
-    energies = Energies(model, own, operators, n_jobs).at(w)
+    energies = energies_at(model, w, samples, data, operators, n_jobs)
     found = LinearSystems(energies, tol).solve(-energies.theta)
     inside = np.arange(model.n_labels) < energies.data.n_states[:, None]
     labels = np.where(inside, found.x, -np.inf).argmax(axis=1).astype(np.int32) if found.x.size else np.zeros(0, dtype=np.int32)
