@@ -11,6 +11,10 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "contracts")]
 
+os.environ["MAXSUM_DATA_CACHE"] = str(
+    Path(__file__).parent / "no-cache"
+)  # what was fetched on this machine must not decide a test
+
 hypothesis.settings.register_profile(
     "maxsum",
     derandomize=True,

@@ -21,6 +21,7 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.MULTILINE | re.DOT
 def test_version_is_the_installed_one():
     assert maxsum.__version__ == version("maxsum")
     assert f"## {maxsum.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {maxsum.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", maxsum.__all__)
@@ -63,7 +64,7 @@ def test_python_blocks_of_the_readme_run(tmp_path, monkeypatch, capsys):
 
 
 def test_links_of_the_pages_lead_somewhere():
-    for page in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/guide.md"):
+    for page in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/guide.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
             assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"

@@ -72,12 +72,14 @@ class Hamming(Loss):
     class_weight: Any = None
 
     def rows(self, labels: np.ndarray, n_labels: int) -> np.ndarray:
+        """Weights of wrong labels, 0 for the right one; divided by the number of nodes if normalised."""
         table = (labels[:, None] != np.arange(n_labels)).astype(np.float64)
         if self.class_weight is not None:
             table *= _class_weight(self.class_weight, n_labels)[labels][:, None]
         return table / max(1, len(labels)) if self.normalised else table
 
     def table(self, labels: Any, n_labels: int) -> np.ndarray:
+        """`rows`, checked; normalised by the number of known labels."""
         table = super().table(labels, n_labels)
         known = int((np.asarray(labels) >= 0).sum())
         return table * (len(table) / known) if self.normalised and 0 < known < len(table) else table
@@ -96,6 +98,7 @@ class TableLoss(Loss):
     costs: Any
 
     def rows(self, labels: np.ndarray, n_labels: int) -> np.ndarray:
+        """The row of ``costs`` of each true label."""
         costs = np.asarray(self.costs, dtype=np.float64)
         if costs.shape != (n_labels, n_labels):
             raise InvalidSampleError(f"costs of a TableLoss have shape {costs.shape}, wanted ({n_labels}, {n_labels}).")
@@ -103,7 +106,16 @@ class TableLoss(Loss):
 
 
 def as_loss(loss: Any) -> Loss:
-    """``"hamming"``, ``"normalised"``, a (K, K) table, or a `Loss`."""
+    """A loss by its name, or from its table of costs.
+
+    Parameters
+    ----------
+    loss : {"hamming", "normalised"}, array-like of shape (K, K), or Loss
+
+    Returns
+    -------
+    Loss
+    """
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, str) and loss in ("hamming", "normalised"):

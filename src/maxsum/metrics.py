@@ -90,7 +90,17 @@ def iou_scores(y_true: Any, y_pred: Any, *, mask: Any = _AUTO) -> dict[Any, floa
 
 
 def mean_iou(y_true: Any, y_pred: Any, *, mask: Any = _AUTO) -> float:
-    """Mean of `iou_scores`."""
+    """Mean of `iou_scores` over the classes.
+
+    Parameters
+    ----------
+    y_true, y_pred, mask : array-like
+        As of `iou_scores`.
+
+    Returns
+    -------
+    float
+    """
     return float(np.mean(list(iou_scores(y_true, y_pred, mask=mask).values())))
 
 

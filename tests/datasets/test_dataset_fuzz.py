@@ -12,7 +12,15 @@ import pytest
 from PIL import Image
 
 import maxsum as ms
-from maxsum.datasets import load_sudoku, read_arff, read_conll, read_image_folder, read_libsvm_multilabel
+from maxsum.datasets import (
+    fetch_scene,
+    read_arff,
+    read_conll,
+    read_image_folder,
+    read_libsvm_multilabel,
+    read_linked_pages,
+    read_sudoku,
+)
 
 SOLUTION = "".join("123456789"[i:] + "123456789"[:i] for i in (0, 3, 6, 1, 4, 7, 2, 5, 8))
 DENSE = (
@@ -23,6 +31,8 @@ SPARSE = "@relation r\n@attribute a numeric\n@attribute b {0,2,7}\n@attribute l 
 LIBSVM = "1,3 1:0.5 4:-2\n 2:1 5:3\n3 1:1e2 # a comment\n"
 CONLL = "He PRP B-NP\nran VBD B-VP\n\nHome NN B-NP\n"
 SUDOKU = f"a,{'.' * 40}{SOLUTION[40:]},{SOLUTION},1\n{SOLUTION},{SOLUTION}\n"
+PAGES = "http://a 1 0 1 course\nhttp://b 0 0.5 1 student\nc 1 1 1 staff\n"
+LINKS = "http://a c\nc http://b\n"
 WORDS = (
     b"-1",
     b"0",
@@ -80,12 +90,22 @@ def check_sudoku(data):
         assert given.shape == solution.shape == (81,) and ((given == 0) | (given == solution)).all() and solution.min() >= 1
 
 
+def read_pages(path, links):
+    other = path.with_name("other.txt")
+    other.write_text(PAGES if links else LINKS)
+    pages = read_linked_pages(*((other, path) if links else (path, other)))
+    assert np.isfinite(pages.X).all() and len(pages.names) == len(pages.y) == len(pages.X)
+    assert pages.sample().graph.n_nodes == len(pages.names)
+
+
 READERS = {
+    "pages": (PAGES, lambda path: read_pages(path, False)),
+    "links": (LINKS, lambda path: read_pages(path, True)),
     "dense": (DENSE, lambda path: check_multilabel(read_arff(path, 1))),
     "sparse": (SPARSE, lambda path: check_multilabel(read_arff(path, 1))),
     "libsvm": (LIBSVM, lambda path: check_multilabel(read_libsvm_multilabel(path))),
     "conll": (CONLL, lambda path: check_conll(read_conll(path))),
-    "sudoku": (SUDOKU, lambda path: check_sudoku(load_sudoku(path))),
+    "sudoku": (SUDOKU, lambda path: check_sudoku(read_sudoku(path))),
 }
 
 
@@ -153,3 +173,23 @@ def test_fuzzed_images(tmp_path, format):
             pytest.fail(f"mutation {i} gave {error!r}")
         assert time.process_time() - start < 3, i
     assert 0 < good < count
+
+
+def test_fuzzed_arrays(tmp_path, monkeypatch):
+    monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
+    (tmp_path / "scene").mkdir()
+    path = tmp_path / "scene" / "scene.npz"
+    rng, refused, count = random.Random("npz"), 0, 1200
+    for save in (np.savez, np.savez_compressed):
+        save(path, X_train=np.ones((3, 2)), y_train=np.ones((3, 2), dtype=np.uint8))
+        content = path.read_bytes()
+        for i in range(count // 2):
+            path.write_bytes(mutate(rng, content))
+            try:
+                X, y = fetch_scene()
+                assert len(X) == len(y)
+            except ms.ParseError:
+                refused += 1
+            except Exception as error:
+                pytest.fail(f"mutation {i} gave {error!r}")
+    assert 0 < refused < count

@@ -13,7 +13,7 @@ from sklearn.datasets import load_svmlight_file
 
 import maxsum as ms
 from maxsum.core.files.text import Limits
-from maxsum.datasets import MissingDataError, conll, conll_features, load_sudoku, multilabel, read_arff, read_conll, source
+from maxsum.datasets import MissingDataError, conll, conll_features, multilabel, read_arff, read_conll, read_sudoku, source
 from maxsum.datasets import read_libsvm_multilabel as read_libsvm
 
 CONLL = "He PRP B-NP\nran VBD B-VP\n\n\nHome NN B-NP\n"
@@ -321,28 +321,20 @@ def test_libsvm_allocates_for_what_is_there(tmp_path):
 # ---- Sudoku -----------------------------------------------------------------------------------------------------------------
 
 
-def test_sudoku(tmp_path, monkeypatch):
+def test_sudoku(tmp_path):
     puzzle = "." * 40 + "0" + SOLUTION[41:]
-    X, y = load_sudoku(written(tmp_path, f"{puzzle},{SOLUTION}\n\n{SOLUTION},{SOLUTION}\r\n"))
+    X, y = read_sudoku(written(tmp_path, f"{puzzle},{SOLUTION}\n\n{SOLUTION},{SOLUTION}\r\n"))
     assert len(X) == len(y) == 2 and X[0].shape == y[0].shape == (81,)
     assert "".join(map(str, y[0])) == SOLUTION and not X[0][:41].any() and (X[0][41:] == y[0][41:]).all()
-    (tmp_path / "sudoku").mkdir()
-    written(tmp_path / "sudoku", f"a,{puzzle},{SOLUTION},1\nb,{SOLUTION},{SOLUTION},1\n", "norvig_with_solutions.csv")
-    monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
-    assert len(load_sudoku()[0]) == 2 and len(load_sudoku(chosen="b")[0]) == 1
+    path = written(tmp_path, f"a,{puzzle},{SOLUTION},1\nb,{SOLUTION},{SOLUTION},1\n")
+    assert len(read_sudoku(path)[0]) == 2 and len(read_sudoku(path, "b")[0]) == 1
     with pytest.raises(ms.InvalidSampleError, match="no puzzles of the set 'c'"):
-        load_sudoku(chosen="c")
+        read_sudoku(path, "c")
 
 
-def test_absent_sudoku(tmp_path, monkeypatch):
-    monkeypatch.delenv("MAXSUM_DATA", raising=False)
-    with pytest.raises(MissingDataError, match=r"MAXSUM_DATA is not set.*pytudes"):
-        load_sudoku()
-    monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
-    with pytest.raises(MissingDataError, match=r"there is no norvig_with_solutions\.csv .*pytudes"):
-        load_sudoku()
+def test_absent_sudoku(tmp_path):
     with pytest.raises(MissingDataError, match=r"there is no file .*pytudes"):
-        load_sudoku(tmp_path / "absent.csv")
+        read_sudoku(tmp_path / "absent.csv")
 
 
 @pytest.mark.parametrize(
@@ -358,5 +350,5 @@ def test_absent_sudoku(tmp_path, monkeypatch):
 )
 def test_bad_sudoku(tmp_path, row, message):
     with pytest.raises(ms.ParseError, match=message) as caught:
-        load_sudoku(written(tmp_path, f"{SOLUTION},{SOLUTION}\n{row}\n"))
+        read_sudoku(written(tmp_path, f"{SOLUTION},{SOLUTION}\n{row}\n"))
     assert caught.value.line == 2

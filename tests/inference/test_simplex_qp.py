@@ -365,3 +365,35 @@ def test_conjugate_directions_need_few_products():
     for scale in (0.3, 1.0, 3.0):
         result = minimise_simplex_qp(scale * rng.normal(size=(144, 20)), form, tol=1e-6)
         assert result.termination == "converged" and result.n_products <= 30
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_product_that_skips_rows_equals_the_whole_one(seed):
+    graph, states, blocks, own, weight, _ = instance(seed, equal=False)
+    form = BlockForm(graph, states, blocks, edge_weight=weight, node_blocks=own)
+    rng = np.random.default_rng(seed)
+    mask = np.arange(states.max()) < states[:, None]
+    x = np.where(mask, rng.normal(size=mask.shape), 0.0)
+    rest = np.arange(len(states)) % 2 == seed % 2
+    x[rest] = 0.0
+    live = np.where(rest, kernels.CORNER, kernels.STEPPED).astype(np.uint8)
+    whole, skipped = np.zeros_like(x), np.full_like(x, 7.0)
+    wanted = kernels.multiply(form.rows, x, whole, 0, len(x))
+    found = kernels.multiply_live(form.rows, x, skipped, 0, len(x), live)
+    np.testing.assert_allclose(skipped[mask], whole[mask], rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_rows_that_left_a_corner_may_return_to_it():
+    """Far starts make rows rest and move again; the answer is that of a start at the optimum."""
+    for seed in range(10):
+        graph, states, blocks, own, weight, theta = instance(seed, equal=False)
+        form = BlockForm(graph, states, blocks, edge_weight=weight, node_blocks=own)
+        best = minimise_simplex_qp(theta, form, tol=1e-11)
+        for k in range(int(states.max())):
+            corner = np.zeros_like(best.mu)
+            corner[np.arange(len(states)), np.minimum(k, states - 1)] = 1.0
+            other = minimise_simplex_qp(theta, form, init=corner, tol=1e-11)
+            assert other.termination == "converged"
+            assert other.value == pytest.approx(best.value, rel=1e-9, abs=1e-9)
+            np.testing.assert_allclose(other.mu, best.mu, atol=1e-4)

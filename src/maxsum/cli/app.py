@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.errors import CertificateError, InfeasibleError, MaxsumError, UnsupportedProblemError
+from ..core.errors import CertificateError, UnsupportedProblemError
 from ..core.result import Guarantee, Result
+from .common import CLAIM_FAILED, EXIT_CODES, INFEASIBLE, NO_LABELLING, OK, JsonOption, exit_codes
+from .datasets import datasets
 
 if TYPE_CHECKING:
     from ..core.problem import Problem
-
-OK, CLAIM_FAILED, BAD_INPUT, INFEASIBLE, NO_LABELLING = range(5)
-
-EXIT_CODES = (
-    "Exit codes: 0 done; 1 a claim of the answer does not hold (verify); 2 wrong usage or input; "
-    "3 the problem is infeasible; 4 stopped without a labelling."
-)
 
 app = typer.Typer(
     help="Max-sum problems, solved with a proof of how good every answer is.",
@@ -31,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.add_typer(datasets, name="datasets")
 
 
 class Values(StrEnum):
@@ -46,7 +40,6 @@ ProblemFile = Annotated[
 ]
 ValuesOption = Annotated[Values | None, typer.Option(help="What the numbers of a .uai file are; probabilities by default.")]
 FormatOption = Annotated[str | None, typer.Option(metavar="NAME", help="Format of the file; its name decides by default.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object; infinite numbers are the strings inf, -inf.")]
 LimitOption = Annotated[float | None, typer.Option(metavar="S", min=0.0, help="Stop after S seconds with the best so far.")]
 
 
@@ -65,31 +58,6 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-@contextlib.contextmanager
-def _exit_codes() -> Iterator[None]:
-    """Turn what is expected to go wrong into one line on stderr and an exit code."""
-    try:
-        yield
-    except CertificateError as error:
-        _leave(CLAIM_FAILED, str(error))
-    except MaxsumError as error:
-        if isinstance(error, InfeasibleError) or isinstance(error.__cause__, InfeasibleError):
-            _leave(INFEASIBLE, f"infeasible: {error}")
-        _leave(BAD_INPUT, str(error))
-    except OSError as error:
-        _leave(BAD_INPUT, f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
-    except MemoryError as error:
-        _leave(BAD_INPUT, f"not enough memory. {error}")
-    except KeyboardInterrupt:
-        _leave(NO_LABELLING, "interrupted before there was an answer.")
-
-
-def _leave(code: int, message: str) -> NoReturn:
-    line = " ".join(message.split())
-    typer.echo(f"maxsum: {line}", err=True)
-    raise typer.Exit(code)
 
 
 def _read(file: Path, format: str | None, values: Values | None) -> Problem:
@@ -121,7 +89,7 @@ def solve(
     from . import show
     from .progress import Progress
 
-    with _exit_codes():
+    with exit_codes():
         problem = _read(file, format, values)
         chosen = None if solver is None else _known(solver)
         with Progress(not json if progress is None else progress, time_limit, force=bool(progress)) as line:
@@ -173,7 +141,7 @@ def verify(
     from ..core.answers import read_answer
     from . import show
 
-    with _exit_codes():
+    with exit_codes():
         problem = _read(file, format, values)
         claim = read_answer(answer, problem)
         try:
@@ -192,7 +160,7 @@ def info(file: ProblemFile, values: ValuesOption = None, format: FormatOption = 
     """Show the size and structure of a problem, and which solvers take it."""
     from . import show
 
-    with _exit_codes():
+    with exit_codes():
         from ..inference import list_solvers
 
         problem = _read(file, format, values)
@@ -216,7 +184,7 @@ def demo(
     from .demo import draw, learn, noisy_image
     from .progress import Progress, learning_line
 
-    with _exit_codes():
+    with exit_codes():
         image = noisy_image(size, labels, seed)
         with Progress(not json, time_limit, describe=learning_line) as line:
             learned = learn(labels, seed, time_limit, line)
@@ -244,6 +212,6 @@ def reproduce(
     """Run a published experiment again: the published numbers beside ours; exit code 1 if one of its claims fails."""
     from .reproduce import list_experiments, run_experiment
 
-    with _exit_codes():
+    with exit_codes():
         failed = run_experiment(name, quick, json) if name else list_experiments(json)
     raise typer.Exit(CLAIM_FAILED if failed else OK)

@@ -48,6 +48,7 @@ class Cliques:
         return np.repeat(np.arange(len(self)), np.diff(self.ptr))
 
     def members(self, clique: int) -> np.ndarray:
+        """Nodes of a clique."""
         return self.nodes[self.ptr[clique] : self.ptr[clique + 1]]
 
     def values(self, labels: np.ndarray) -> np.ndarray:
@@ -59,8 +60,13 @@ class Cliques:
         agree = low == np.maximum.reduceat(member, self.ptr[:-1])
         return np.where(agree, self.weights[np.arange(len(self)), low], 0.0)
 
+    def common(self, node: np.ndarray) -> np.ndarray:
+        """Largest share of each label that all members of a clique can have under node marginals: their least, (2) of 004."""
+        return np.minimum.reduceat(node[self.nodes], self.ptr[:-1], axis=0) if len(self) else np.zeros((0, node.shape[1]))
+
     @classmethod
     def empty(cls, n_labels: int) -> Cliques:
+        """No cliques."""
         return cls(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros((0, n_labels)))
 
     @classmethod
@@ -87,7 +93,7 @@ class Cliques:
                 given_nodes, given_weights = pair
             except (TypeError, ValueError):
                 raise InvalidProblemError(f"clique {c} is {pair!r}, wanted a pair (nodes, weights).") from None
-            member = _members(c, given_nodes, len(n_states))
+            member = check_members(c, given_nodes, len(n_states))
             nodes.append(member)
             weights.append(_weights(c, given_weights, n_labels, int(n_states[member].min())))
             ptr.append(ptr[-1] + len(member))
@@ -96,7 +102,8 @@ class Cliques:
         return cls(np.array(ptr, dtype=np.int64), np.concatenate(nodes), np.stack(weights))
 
 
-def _members(c: int, given: Any, n_nodes: int) -> np.ndarray:
+def check_members(c: int, given: Any, n_nodes: int) -> np.ndarray:
+    """The nodes of clique ``c`` as int32, refused if one does not exist or is named twice."""
     member = np.asarray(given)
     if member.ndim != 1 or len(member) == 0:
         raise InvalidProblemError(f"clique {c} has nodes of shape {member.shape}, wanted a list of at least one node.")

@@ -8,7 +8,7 @@ class MaxsumError(Exception):
 
 
 class InvalidGraphError(MaxsumError, ValueError):
-    """A graph description that is not a simple graph on ``0 .. n_nodes - 1``."""
+    """A graph description that is not a simple graph on the nodes 0 to ``n_nodes - 1``."""
 
 
 class InvalidProblemError(MaxsumError, ValueError):
@@ -33,6 +33,14 @@ class CertificateError(MaxsumError, RuntimeError):
 
 class ParseError(MaxsumError, ValueError):
     """A file is broken, truncated or hostile.
+
+    Parameters
+    ----------
+    message : str
+    path : str, optional
+        The file, to stand before the message.
+    line : int, optional
+        One-based line of the fault, to stand there too.
 
     Attributes
     ----------

@@ -155,7 +155,7 @@ class Graph:
 
     @classmethod
     def chain(cls, n_nodes: int) -> Graph:
-        """Chain ``0 - 1 - ... - (n_nodes - 1)``."""
+        """A chain: each node but the last is joined to the next."""
         n_nodes = _check_size(_count(n_nodes, "chain length"), "Graph.chain")
         first = np.arange(max(n_nodes - 1, 0), dtype=np.int32)
         return cls(n_nodes, np.stack([first, first + 1], axis=1), np.zeros(len(first), dtype=np.int32))

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 class Messages(NamedTuple):
     """Messages of all edges and clique members: the free variables of the dual bound.
 
-    ``edge[0, e]`` belongs to the first node of edge ``e``, ``edge[1, e]`` to the second; ``clique[i]`` to the
-    ``i``-th entry of ``problem.cliques.nodes``.
+    Attributes
+    ----------
+    edge : ndarray, shape (2, n_edges, n_labels)
+        ``edge[0, e]`` belongs to the first node of edge ``e``, ``edge[1, e]`` to the second.
+    clique : ndarray, shape (n_members, n_labels)
+        ``clique[i]`` belongs to the ``i``-th entry of ``problem.cliques.nodes``.
     """
 
     edge: np.ndarray
@@ -183,7 +187,7 @@ class Problem:
     # ---- scores and bounds -------------------------------------------------------------------------------------
 
     def edge_scores(self, first: int = 0, last: int | None = None) -> np.ndarray:
-        """Weighted tables of the edges ``first .. last - 1``, shape (last - first, K, K)."""
+        """Weighted tables of the edges from ``first`` to ``last - 1``, shape (last - first, K, K)."""
         part = slice(first, last)
         return self.tables[self.edge_table[part]] * self.edge_weight[part, None, None]
 
@@ -197,6 +201,7 @@ class Problem:
         return float(np.longdouble(self.offset) + sum(term.sum(dtype=np.longdouble) for term in terms))
 
     def zero_messages(self) -> Messages:
+        """Messages that change nothing."""
         return Messages(np.zeros((2, self.n_edges, self.n_labels)), np.zeros((self.cliques.n_members, self.n_labels)))
 
     def as_messages(self, messages: Any) -> Messages:

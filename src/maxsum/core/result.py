@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .cards import card, gap_words, number, proven, times
+
 if TYPE_CHECKING:
     from .certificate import Certificate
 
@@ -123,3 +125,18 @@ class Result:
             f"Result({self.guarantee}, score={self.score:.10g}, bound={self.bound:.10g}, gap={self.gap:.3g}, "
             f"{self.solver}, {self.termination}, {self.seconds:.3g} s)"
         )
+
+    def _repr_html_(self) -> str:
+        """A card for notebooks."""
+        nodes = 0 if self.labels is None else len(self.labels)
+        rows = [
+            ("solver", f"{self.solver}: {self.termination.replace('_', ' ')} after {self.n_iter} iterations"),
+            ("labelling", f"{nodes} nodes" if self.labels is not None else "none"),
+            ("score", number(self.score)),
+            ("upper bound", number(self.bound)),
+            ("gap", gap_words(self.gap, self.relative_gap)),
+            ("time", times(self.seconds, (self.compile_seconds, "to compile"))),
+        ]
+        if self.fixed is not None and nodes:
+            rows.insert(2, ("fixed", f"{int(self.fixed.sum())} of {nodes} nodes have this label in every best labelling"))
+        return card("Result", proven(self.guarantee, self.relative_gap), rows, self.message)

@@ -125,7 +125,9 @@ def supermodularity_witness(problem: Problem) -> Witness | None:
 Violation = tuple[int, tuple[int, int, int, int], float]
 
 
-def _first_adjacent(problem: Problem, edges: np.ndarray, sign: np.ndarray, sides: tuple) -> Violation | None:
+def _first_adjacent(
+    problem: Problem, edges: np.ndarray, sign: np.ndarray, sides: tuple[np.ndarray, np.ndarray]
+) -> Violation | None:
     label = np.arange(problem.n_labels - 1)
     noise = 4 * np.finfo(float).eps
     size = max(1, (1 << 20) // problem.n_labels**2)
@@ -143,7 +145,7 @@ def _first_adjacent(problem: Problem, edges: np.ndarray, sign: np.ndarray, sides
     return None
 
 
-def _first_lattice(problem: Problem, edges: np.ndarray, sides: tuple) -> Violation | None:
+def _first_lattice(problem: Problem, edges: np.ndarray, sides: tuple[np.ndarray, np.ndarray]) -> Violation | None:
     for e in edges:
         found = _lattice_violation(problem.tables[problem.edge_table[e], : sides[0][e], : sides[1][e]])
         if found is not None:

@@ -81,7 +81,7 @@ def read_libsvm_multilabel(
     n_features: int | None = None,
     zero_based: bool = False,
 ) -> MultiLabelData:
-    """Read LIBSVM's multi-label lines, ``label,label,... index:value index:value ...``; a line may have no label.
+    """Read LIBSVM's multi-label lines, ``label,label index:value index:value``; a line may have no label.
 
     Parameters
     ----------

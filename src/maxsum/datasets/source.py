@@ -1,4 +1,4 @@
-"""Where data come from: the folder ``MAXSUM_DATA``, and lines of text files that nobody vouches for."""
+"""Where data come from: the folder ``MAXSUM_DATA``, the cache, and lines of text files that nobody vouches for."""
 
 from __future__ import annotations
 
@@ -16,8 +16,43 @@ class MissingDataError(MaxsumError, FileNotFoundError):
     """Data are not where they are looked for."""
 
 
+def cache_folder() -> Path:
+    """Where downloaded data are kept: what ``MAXSUM_DATA_CACHE`` names, or ``maxsum`` in ``XDG_CACHE_HOME`` or ``~/.cache``.
+
+    Returns
+    -------
+    Path
+    """
+    named = os.environ.get("MAXSUM_DATA_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "maxsum"
+
+
+def found_folder(name: str, files: Iterable[str], cache: Path) -> Path | None:
+    """The folder ``name`` in that which ``MAXSUM_DATA`` names, or else in ``cache``, if all ``files`` are in it."""
+    root = os.environ.get("MAXSUM_DATA")
+    for place in ([Path(root)] if root else []) + [cache]:
+        if all((place / name / file).is_file() for file in files):
+            return place / name
+    return None
+
+
 def data_folder(name: str, files: Iterable[str], source: str) -> Path:
-    """The folder ``name`` in that which ``MAXSUM_DATA`` names, with all ``files`` in it.
+    """The folder ``name`` in that which ``MAXSUM_DATA`` names, or else in the cache, with all ``files`` in it.
+
+    Parameters
+    ----------
+    name : str
+        Of the dataset.
+    files : iterable of str
+        Names of the files that are needed.
+    source : str
+        A sentence that says where they come from.
+
+    Returns
+    -------
+    Path
 
     Raises
     ------
@@ -25,16 +60,17 @@ def data_folder(name: str, files: Iterable[str], source: str) -> Path:
         If something is not there; the message says where to get it.
     """
     files = list(files)
+    folder = found_folder(name, files, cache_folder())
+    if folder is not None:
+        return folder
     root = os.environ.get("MAXSUM_DATA")
     if not root:
         raise MissingDataError(
-            f"the data of {name!r} are needed, but MAXSUM_DATA is not set. Set it to a folder that has {name}/{', '.join(files)}. {source}"
+            f"the data of {name!r} are needed, but MAXSUM_DATA is not set. Set it to a folder that has {name}/{', '.join(files)}, "
+            f"or see `maxsum datasets list`. {source}"
         )
-    folder = Path(root) / name
-    for file in files:
-        if not (folder / file).is_file():
-            raise MissingDataError(f"there is no {file} in {folder} (MAXSUM_DATA is {root}). {source}")
-    return folder
+    missing = next(file for file in files if not (Path(root) / name / file).is_file())
+    raise MissingDataError(f"there is no {missing} in {Path(root) / name} (MAXSUM_DATA is {root}). {source}")
 
 
 def lines(path: Path, limits: Limits) -> Iterator[tuple[int, str]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.errors import InvalidSampleError, ParseError
 from ..core.files.text import Limits
-from .source import MissingDataError, data_folder, lines
+from .source import MissingDataError, lines
 
 SOURCE = (
     "Puzzles with solutions: lines `set,puzzle,solution,...` of 81 digits (0 or . for blank). The puzzles are in "
@@ -28,16 +28,13 @@ class Puzzle(NamedTuple):
     solution: np.ndarray
 
 
-def load_sudoku(
-    path: str | os.PathLike[str] | None = None, chosen: str | None = None
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Puzzles and their solutions.
+def read_sudoku(path: str | os.PathLike[str], chosen: str | None = None) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Puzzles and their solutions from a file.
 
     Parameters
     ----------
-    path : path-like, optional
-        A file of lines ``puzzle,solution`` or ``set,puzzle,solution,...``, perhaps compressed. By default
-        ``sudoku/norvig_with_solutions.csv`` in the folder that the environment variable ``MAXSUM_DATA`` names.
+    path : path-like
+        A file of lines ``puzzle,solution`` or ``set,puzzle,solution,...``, perhaps compressed.
     chosen : str, optional
         Only the puzzles of this set.
 
@@ -51,11 +48,11 @@ def load_sudoku(
     Raises
     ------
     MissingDataError
-        There is no such file; the message says where to get it.
+        There is no such file.
     ParseError
         A line is no puzzle with a solution.
     """
-    file = data_folder("sudoku", (FILE,), SOURCE) / FILE if path is None else Path(path)
+    file = Path(path)
     if not file.is_file():
         raise MissingDataError(f"there is no file {file}. {SOURCE}")
     puzzles = read_puzzles(file, chosen)
@@ -86,4 +83,17 @@ def read_puzzles(path: Path, chosen: str | None = None) -> list[Puzzle]:
                 wanted = f"{answer} as in the solution" if digit in _DIGITS else "a digit, or 0 or . for blank"
                 raise ParseError(f"cell {cell} of the puzzle is {digit!r}, wanted {wanted}.", str(path), number)
         found.append(Puzzle(*(np.array([0 if c == "." else int(c) for c in text], dtype=np.int64) for text in fields)))
+    return found
+
+
+def read_givens(path: Path) -> list[list[int]]:
+    """Puzzles without solutions, a line each: 81 digits, 0 or . for blank."""
+    found = []
+    for number, line in lines(path, _LIMITS):
+        text = line.strip().replace(".", "0")
+        if not text:
+            continue
+        if len(text) != 81 or text.strip("0" + _DIGITS):
+            raise ParseError("wanted 81 digits, 0 or . for blank.", str(path), number)
+        found.append([int(digit) for digit in text])
     return found

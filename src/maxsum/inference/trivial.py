@@ -22,6 +22,7 @@ def trivial_labelling(
 
     Parameters
     ----------
+    problem : Problem
     messages : Messages or ndarray, optional
         Those of an optimal dual, such as ``result.messages``; none by default.
     time_limit : float, optional
@@ -40,7 +41,19 @@ def trivial_labelling(
 def is_trivial(
     problem: Problem, messages: Any = None, time_limit: float | None = None, tol: float | None = None
 ) -> bool | None:
-    """Whether some labelling uses maximal nodes and edges only (see `trivial_labelling`); None if time did not suffice to tell."""
+    """Whether some labelling uses maximal nodes and edges only.
+
+    Parameters
+    ----------
+    problem : Problem
+    messages, time_limit, tol : optional
+        As of `trivial_labelling`.
+
+    Returns
+    -------
+    bool or None
+        None if time did not suffice to tell.
+    """
     return _search(problem, messages, time_limit, tol)[0]
 
 

@@ -15,7 +15,8 @@ class Design(NamedTuple):
     Node ``v`` with label ``k`` has the features ``x_col[x_ptr[r]:x_ptr[r + 1]]`` of row ``r = v * node_step[0] + k *
     node_step[1]``, each with the weight ``node_index[f, k]`` (-1: none). With steps (1, 0) a row belongs to a node, as in most
     models; with (K, 1) to a node and a label, for general joint features. Edges alike, with ``r = e * edge_step[0] +
-    (k * K + l) * edge_step[1]`` and ``edge_index[f, k, l]``.
+    (k * K + l) * edge_step[1]`` and ``edge_index[f, k, l]``. Clique ``c`` has the features ``h_col[h_ptr[c]:h_ptr[c + 1]]`` with
+    the weights ``clique_index[f, k]``, when all its members have label ``k``; without cliques ``clique_ptr`` is empty.
     """
 
     node_ptr: np.ndarray  # int64 (n + 1,): nodes of example j
@@ -34,6 +35,13 @@ class Design(NamedTuple):
     edge_step: np.ndarray  # int64 (2,)
     truth: np.ndarray  # int32 (N,)
     loss: np.ndarray  # float64 (N, K)
+    clique_ptr: np.ndarray = np.zeros(0, dtype=np.int64)  # int64 (n + 1,): cliques of example j
+    member_ptr: np.ndarray = np.zeros(1, dtype=np.int64)  # int64 (C + 1,)
+    member: np.ndarray = np.zeros(0, dtype=np.int32)  # int32 (M,), nodes of the union
+    h_ptr: np.ndarray = np.zeros(1, dtype=np.int64)  # int64 (C + 1,)
+    h_col: np.ndarray = np.zeros(0, dtype=np.int32)  # int32
+    h_val: np.ndarray = np.zeros(0)  # float64
+    clique_index: np.ndarray = np.zeros((0, 0), dtype=np.int32)  # int32 (F, K)
 
 
 @kernel
@@ -70,6 +78,16 @@ def augmented_scores(design, examples, w, scores):  # type: ignore[no-untyped-de
             node_score(design, v, w, scores[v])
             for k in range(scores.shape[1]):
                 scores[v, k] += design.loss[v, k]
+
+
+@kernel
+def _common(design, c, labels, first):  # type: ignore[no-untyped-def]
+    """The label that all members of clique ``c`` have, or -1; ``labels[0]`` is that of node ``first``."""
+    k = labels[design.member[design.member_ptr[c]] - first]
+    for i in range(design.member_ptr[c] + 1, design.member_ptr[c + 1]):
+        if labels[design.member[i] - first] != k:
+            return -1
+    return k
 
 
 @kernel
@@ -112,4 +130,18 @@ def difference(design, j, labels, index, value):  # type: ignore[no-untyped-def]
             if p >= 0:
                 index[n], value[n] = p, -design.f_val[i]
                 n += 1
+    if len(design.clique_ptr):
+        for c in range(design.clique_ptr[j], design.clique_ptr[j + 1]):
+            k, t = _common(design, c, labels, first), _common(design, c, design.truth, 0)
+            if k == t:
+                continue
+            for i in range(design.h_ptr[c], design.h_ptr[c + 1]):
+                p = design.clique_index[design.h_col[i], t] if t >= 0 else -1
+                if p >= 0:
+                    index[n], value[n] = p, design.h_val[i]
+                    n += 1
+                p = design.clique_index[design.h_col[i], k] if k >= 0 else -1
+                if p >= 0:
+                    index[n], value[n] = p, -design.h_val[i]
+                    n += 1
     return n, loss

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import carray
 
-from .jit import kernel
+from .jit import COMPILED, kernel
 from .stack import stack
 
-UNROLLED = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32)
+UNROLLED = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32) if COMPILED else ()
 
 
 class Copies(NamedTuple):

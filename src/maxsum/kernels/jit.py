@@ -16,6 +16,9 @@ from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+"""False where ``NUMBA_DISABLE_JIT=1`` lets kernels run as plain Python, to look for faults in them."""
+
 _cache = os.environ.get("MAXSUM_CACHE", "1") != "0"
 
 

@@ -325,5 +325,8 @@ def largest_difference(design):  # type: ignore[no-untyped-def]
                 r = e * design.edge_step[0] + k * design.edge_step[1]
                 most = max(most, design.f_ptr[r + 1] - design.f_ptr[r])
             count += 2 * most
+        if len(design.clique_ptr):
+            for c in range(design.clique_ptr[j], design.clique_ptr[j + 1]):
+                count += 2 * (design.h_ptr[c + 1] - design.h_ptr[c])
         largest = max(largest, count)
     return largest

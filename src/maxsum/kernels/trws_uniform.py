@@ -15,10 +15,10 @@ import numpy as np
 from numba import carray
 
 from .distance import ASSOCIATIVE, BAND, GENERAL, LINEAR, QUADRATIC, linear, quadratic
-from .jit import kernel
+from .jit import COMPILED, kernel
 from .stack import stack
 
-UNROLLED = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64)
+UNROLLED = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64) if COMPILED else ()
 TURNED = 32
 _ROWS = 40  # with more labels than that, constant, one row of a table at a time is faster than four
 

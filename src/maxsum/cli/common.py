@@ -1,0 +1,45 @@
+"""What the commands share: exit codes, and what becomes of errors."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Annotated, NoReturn
+
+import typer
+
+from ..core.errors import CertificateError, InfeasibleError, MaxsumError
+
+OK, CLAIM_FAILED, BAD_INPUT, INFEASIBLE, NO_LABELLING = range(5)
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 a claim of the answer does not hold (verify); 2 wrong usage or input; "
+    "3 the problem is infeasible; 4 stopped without a labelling."
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object; infinite numbers are the strings inf, -inf.")]
+
+
+@contextlib.contextmanager
+def exit_codes() -> Iterator[None]:
+    """Turn what is expected to go wrong into one line on stderr and an exit code."""
+    try:
+        yield
+    except CertificateError as error:
+        _leave(CLAIM_FAILED, str(error))
+    except MaxsumError as error:
+        if isinstance(error, InfeasibleError) or isinstance(error.__cause__, InfeasibleError):
+            _leave(INFEASIBLE, f"infeasible: {error}")
+        _leave(BAD_INPUT, str(error))
+    except OSError as error:
+        _leave(BAD_INPUT, f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+    except MemoryError as error:
+        _leave(BAD_INPUT, f"not enough memory. {error}")
+    except KeyboardInterrupt:
+        _leave(NO_LABELLING, "interrupted before there was an answer.")
+
+
+def _leave(code: int, message: str) -> NoReturn:
+    line = " ".join(message.split())
+    typer.echo(f"maxsum: {line}", err=True)
+    raise typer.Exit(code)

@@ -1,0 +1,101 @@
+"""Projection onto simplices, in expected linear time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import kernel
+
+_SORTED = 32
+
+
+@kernel
+def threshold(z, n, work):  # type: ignore[no-untyped-def]
+    r"""The :math:`\tau` with :math:`\sum_k \max(z_k - \tau, 0) = 1`, for ``z[:n]``; ``work`` has room for ``n`` numbers.
+
+    Entries at most ``max(z) - 1`` are never above it and are left out. The rest is sorted if it is short, and partitioned
+    around pivots (expected linear time) if it is long.
+    """
+    top = z[0]
+    for k in range(1, n):
+        top = max(top, z[k])
+    count = 0
+    for k in range(n):
+        gain = z[k] - top
+        if gain > -1.0:
+            work[count] = gain
+            count += 1
+    if count <= _SORTED:
+        total, tau = 0.0, 0.0
+        for i in range(1, count):
+            value = work[i]
+            j = i - 1
+            while j >= 0 and work[j] < value:
+                work[j + 1] = work[j]
+                j -= 1
+            work[j + 1] = value
+        for i in range(count):
+            total += work[i]
+            level = (total - 1.0) / (i + 1)
+            if work[i] <= level:
+                break
+            tau = level
+        return top + tau
+    low, high, above, n_above = 0, count, 0.0, 0
+    while low < high:
+        middle = (low + high) // 2
+        a, b, c = work[low], work[middle], work[high - 1]
+        pivot = max(min(a, b), min(max(a, b), c))
+        # work[low:i] > pivot, work[i:j] == pivot, work[j:high] < pivot
+        i, j, end, total = low, low, high, 0.0
+        while j < end:
+            value = work[j]
+            if value > pivot:
+                total += value
+                work[j] = work[i]
+                work[i] = value
+                i += 1
+                j += 1
+            elif value < pivot:
+                end -= 1
+                work[j] = work[end]
+                work[end] = value
+            else:
+                j += 1
+        total += pivot * (j - i)
+        n_equal = j - low
+        if above + total - (n_above + n_equal) * pivot < 1.0:
+            above += total
+            n_above += n_equal
+            low = j
+        else:
+            high = i
+    return top + (above - 1.0) / n_above
+
+
+@kernel
+def project(points, n_states, out):  # type: ignore[no-untyped-def]
+    """Nearest point of the simplex, row by row."""
+    n_labels = points.shape[1]
+    z, work = np.empty(n_labels), np.empty(n_labels)
+    for v in range(len(n_states)):
+        n = n_states[v]
+        for k in range(n):
+            z[k] = points[v, k]
+        tau = threshold(z, n, work)
+        for k in range(n):
+            out[v, k] = max(z[k] - tau, 0.0)
+
+
+@kernel
+def least(row, n):  # type: ignore[no-untyped-def]
+    """Smallest of the first ``n`` entries; four minima at a time, which do not wait for each other."""
+    a = b = c = d = row[0]
+    k = 0
+    while k + 3 < n:
+        a, b, c, d = min(a, row[k]), min(b, row[k + 1]), min(c, row[k + 2]), min(d, row[k + 3])
+        k += 4
+    while k < n:
+        a = min(a, row[k])
+        k += 1
+    return min(min(a, b), min(c, d))
