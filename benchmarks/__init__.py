@@ -26,6 +26,7 @@ MODULES = {
     "qp": "bench_qp",
     "learning": "bench_learning",
     "lp": "bench_lp",
+    "amn": "bench_amn",
     "paths": "bench_paths",
     "chunking": "bench_chunking",
     **{f"reproduce-{name}": f"bench_experiments:{name}" for name in sorted(EXPERIMENTS)},

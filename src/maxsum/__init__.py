@@ -57,17 +57,20 @@ __all__ = [
     "Verification",
     "datasets",
     "estimators",
+    "graphs",
     "inference",
     "learning",
     "losses",
     "metrics",
     "models",
+    "plotting",
     "read_problem",
+    "report",
     "solve",
 ]
 
 
-_MODULES = ("datasets", "estimators", "inference", "learning", "losses", "metrics", "models")
+_MODULES = ("datasets", "estimators", "graphs", "inference", "learning", "losses", "metrics", "models", "plotting", "report")
 _HOME = {
     "GraphLabeler": ".estimators",
     "GraphLabelerCV": ".estimators",

@@ -132,6 +132,6 @@ def test_growth_finds_the_test_that_decides(surrogate):
         assert np.linalg.eigvalsh(matrix)[0] >= found.model.spec.floor - 1e-12
     fresh, truth = chains(20, seed=9)
     predict = predict_convex if surrogate == "qp" else predict_logistic
-    predicted = predict(found.model, found.weights, found.features.transform(fresh))
+    predicted = predict(found.model, found.weights, fresh)
     wrong = np.mean([(own.labels != y).mean() for own, y in zip(predicted, truth, strict=True)])
     assert wrong <= 0.15, (wrong, objectives)

@@ -1,4 +1,4 @@
-"""What all labelers share: training, prediction, score, parameters; a labeler adds how its input becomes graph samples."""
+"""What all labelers share: parameters and training; a labeler adds how its input becomes graph samples."""
 
 from __future__ import annotations
 
@@ -14,27 +14,32 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.cliques import Cliques
 from ..core.errors import InvalidSampleError
-from ..core.graph import Graph
-from ..core.problem import Problem
-from ..core.result import Result
-from ..inference.base import Solver
-from ..inference.parallel import thread_map
 from ..learning.driver import Learner
 from ..learning.objective import MarginObjective
 from ..learning.result import LearningResult
+from ..learning.smooth import SmoothObjective
 from ..models.bound import BoundModel
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
-from .choices import SURROGATES, as_surrogate, choose_learner, coefficients, default_learner, is_auto, sentence, unfinished
-from .convex import CONVEX, as_convex, is_convex, points, results, warm_weights
+from .choices import (
+    SURROGATES,
+    as_surrogate,
+    choose_learner,
+    coefficients,
+    default_learner,
+    is_auto,
+    sentence,
+    unfinished,
+)
+from .convex import CONVEX, as_convex, is_convex, sample_operators, tree_model, warm_weights
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
 from .params import NestedParameters
-from .solving import as_jobs, best, given_solver, labels_of, own_solver
-from .targets import Coding, unmasked
+from .prediction import Prediction, as_labels
+from .solving import as_jobs
+from .targets import Coding
 
 
 class Data(NamedTuple):
@@ -59,7 +64,7 @@ class Prepared(NamedTuple):
     n_features: int
 
 
-class Labeler(NestedParameters, ABC):
+class Labeler(NestedParameters, Prediction, ABC):
     """Base of the labelers; subclasses have an ``__init__`` of their own and `_samples`."""
 
     potentials: str
@@ -147,7 +152,7 @@ class Labeler(NestedParameters, ABC):
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Data:
         items = self._list(X)
-        return Data(items, _labels(y), _weights(sample_weight, len(items)))
+        return Data(items, as_labels(y), _weights(sample_weight, len(items)))
 
     def _prepare(self, data: Data, C: float, classes: Any = None, features: Any = None) -> Prepared:
         """Learner and objective; ``classes`` and ``features`` in the place of those of the estimator, if they are given."""
@@ -155,7 +160,7 @@ class Labeler(NestedParameters, ABC):
         name = as_surrogate(self.surrogate)
         surrogate = SURROGATES[name]
         learner = choose_learner(self, default_learner(self, surrogate))
-        as_convex(self, name, learner)
+        spec = as_convex(self, name, learner)
         known = self.classes if classes is None else classes
         items, labels, weight = data
         n_labels = len(known) if isinstance(known, (list, tuple, np.ndarray)) else 2
@@ -168,9 +173,15 @@ class Labeler(NestedParameters, ABC):
             read_labels(samples, targets, declared)
             kept = np.flatnonzero(weight)
             samples, targets, weight = [samples[j] for j in kept], [targets[j] for j in kept], weight[kept]
-        bound = coding.named(self._bind(samples, targets, declared, self.features if features is None else features))
+        coder = self.features if features is None else features
+        if spec is None or spec.trees is None:
+            bound = self._bind(samples, targets, declared, coder)
+        else:
+            bound = tree_model(self, self._model(coder), samples, targets, declared, weight, C)
+        bound = coding.named(bound)
         check_room(model_bytes(bound), "this training")
-        objective = surrogate.objective(self, bound, weight, C)
+        operators = sample_operators(spec, samples, targets, declared)
+        objective = surrogate.objective(self, bound, weight, C, *([] if operators is None else [operators]))
         bound = objective.model if is_convex(objective) else bound
         return Prepared(learner, objective, bound, coding, facts, _n_features_in(samples, bound))
 
@@ -209,24 +220,28 @@ class Labeler(NestedParameters, ABC):
         return self
 
     def _bind(self, samples: list[GraphSample], targets: list[Any], classes: Any, features: Any) -> BoundModel:
-        convex = as_surrogate(self.surrogate) in CONVEX
-        auto = is_auto(self.potentials) and not convex
-        potentials = "general" if auto or convex else self.potentials
-        model = GraphModel(features, potentials, self.bias, self.homogeneous, self.symmetric, self.tie)
+        model = self._model(features)
         bound = model.bind(samples, targets, classes)
+        auto = is_auto(self.potentials) and as_surrogate(self.surrogate) not in CONVEX
         if auto and bound.n_labels == 2 and not bound.is_forest and bound.data.f.min() >= 0:
             return replace(model, potentials="supermodular").bind(samples, targets, classes)
         return bound
 
+    def _model(self, features: Any) -> GraphModel:
+        """Node features and tables as the parameters say; general ones where that is open, or does not matter."""
+        is_open = is_auto(self.potentials) or as_surrogate(self.surrogate) in CONVEX
+        potentials = "general" if is_open else self.potentials
+        return GraphModel(features, potentials, self.bias, self.homogeneous, self.symmetric, self.tie)
+
     def _warm(self, objective: Any) -> tuple[Any, Any]:
         """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes.
 
-        Convex energies have no planes, but weights to start from.
+        Smooth objectives have no planes, but weights to start from.
         """
         before: Any = getattr(self, "objective_", None)
         if not self.warm_start or type(before) is not type(objective) or before.digest != objective.digest:
             return objective, None
-        if is_convex(objective):
+        if isinstance(objective, SmoothObjective):
             return objective, warm_weights(before, objective, self.result_.weights)
         old: Any = before
         old.sample_weight, old.n_jobs = objective.sample_weight, objective.n_jobs
@@ -254,117 +269,6 @@ class Labeler(NestedParameters, ABC):
         """Weights by name: ``nodes`` (d, K), ``bias`` (K,) and ``edges`` (K, K), one for each type and edge feature."""
         check_is_fitted(self, "model_")
         return coefficients(self.model_, self.weights_, *self._edge_names())
-
-    # ---- prediction --------------------------------------------------------------------------------------------
-
-    def predict_result(self, X: Any, solver: Solver | str | None = None) -> list[Result]:
-        """Best labellings as numbers ``0 .. K - 1``, one a node, each with a proof of how good it is.
-
-        Parameters
-        ----------
-        X : list
-            Samples.
-        solver : Solver or str, optional
-            By default the exact one that fits the structure (forest, supermodular, small width), and `TRWS` elsewhere. An exact
-            search, where TRWS leaves a gap: ``solver="BranchAndBound"``. With the surrogates ``qp`` and ``logistic`` the default is
-            the rounding of what they learned to predict, with a bound and its proof (``marginals`` are the point that was rounded, or
-            logistic probabilities); a solver maximises the scores of labellings instead.
-        """
-        return self._solve(self._new(X), own_solver(self, solver))
-
-    def _solve(self, samples: list[GraphSample], solver: Solver | str | None) -> list[Result]:
-        if solver is None and is_convex(self.objective_):
-            return results(self.objective_, self.model_, self.weights_, samples, as_jobs(self.n_jobs))
-        who = given_solver(solver, self.oracle)
-        problems = self.model_.problems(self.weights_, samples)
-        return thread_map(lambda problem: best(problem, who), problems, as_jobs(self.n_jobs))
-
-    def predict(self, X: Any, solver: Solver | str | None = None) -> list[np.ndarray]:
-        """Labels of the nodes of each sample, (height, width) for grids; ``solver`` as in `predict_result`."""
-        return self._predict(self._new(X), solver)
-
-    def problems(self, X: Any) -> list[Problem]:
-        """Max-sum problems that `predict` solves, for ``predict_result(X)[j].certificate.verify(problems(X)[j], ...)``."""
-        samples = self._new(X)
-        return self.model_.problems(self.weights_, samples)
-
-    def _predict(self, samples: list[GraphSample], solver: Solver | str | None = None) -> list[np.ndarray]:
-        solver = own_solver(self, solver)
-        labellings = None if solver is not None else self._union_labels(samples)
-        if labellings is None:
-            labellings = [labels_of(result, j) for j, result in enumerate(self._solve(samples, solver))]
-        found = []
-        for sample, own in zip(samples, labellings, strict=True):
-            labels = self._outside(sample, own)
-            found.append(labels if sample.graph.shape is None else labels.reshape(sample.graph.shape))
-        return found
-
-    def _union_labels(self, samples: list[GraphSample]) -> list[np.ndarray] | None:
-        """Labellings of many samples by one call for their union: convex energies, or small forests; None where neither applies."""
-        if is_convex(self.objective_):
-            return [own.labels for own in points(self.objective_, self.model_, self.weights_, samples, as_jobs(self.n_jobs))]
-        if not (self.oracle is None or is_auto(self.oracle)) or len(samples) < 2:
-            return None
-        if not all(sample.graph.is_forest for sample in samples):
-            return None
-        as_jobs(self.n_jobs)
-        model, data = self.model_, self.model_.encode(samples)
-        bank, edge_table, edge_weight = model.tables(self.weights_, data).of(0, len(data.edges))
-        problem = Problem._trusted(
-            graph=Graph.union(data.graphs),
-            unary=model.unary(self.weights_, data),
-            tables=bank,
-            edge_table=edge_table,
-            edge_weight=edge_weight,
-            n_states=data.n_states,
-            cliques=Cliques.build(None, data.n_states, model.n_labels),
-            offset=0.0,
-        )
-        labels = best(problem).labels
-        return None if labels is None else np.split(labels, data.node_ptr[1:-1])
-
-    def _outside(self, sample: GraphSample, labels: np.ndarray) -> np.ndarray:
-        """Numbers of labels as classes."""
-        classes = self.model_.classes
-        if sample.node_types is None or all(own is classes[0] for own in classes):
-            return classes[0][labels]
-        kinds = {own.dtype.kind for own in classes}
-        numbers = kinds <= set("iuf")
-        out = np.empty(len(labels), dtype=np.result_type(*classes) if len(kinds) == 1 or numbers else object)
-        for t, own in enumerate(classes):
-            here = sample.node_types == t
-            out[here] = own[labels[here]]
-        return out
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Fraction of right labels among all nodes whose label is known."""
-        samples = self._new(X)
-        weight = np.ones(len(samples)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if weight.shape != (len(samples),):
-            raise InvalidSampleError(
-                f"sample_weight has shape {weight.shape}, wanted one number for each of {len(samples)} samples."
-            )
-        fraction = self._fraction(samples, _labels(y), weight)
-        if np.isnan(fraction):
-            raise InvalidSampleError("no node has a known label, so there is nothing to score; wanted at least one.")
-        return fraction
-
-    def _fraction(self, samples: list[GraphSample], given: list[Any], weight: np.ndarray) -> float:
-        own = self._predict(samples)
-        if self._coding is None:
-            targets = read_labels(samples, given, self.classes)
-        else:
-            targets = read_labels(samples, self._coding.encode(samples, given), None)
-            own = self._coding.encode(samples, own)
-        right = [np.count_nonzero(z.reshape(-1)[known] == t[known]) for z, (t, known) in zip(own, targets, strict=True)]
-        count = weight @ np.array([np.count_nonzero(known) for _, known in targets], dtype=np.float64)
-        return float(weight @ np.array(right, dtype=np.float64) / count) if count > 0 else np.nan
-
-
-def _labels(y: Any) -> list[Any]:
-    if y is None:
-        raise InvalidSampleError("y is None, wanted a list with the labels of each sample.")
-    return [unmasked(own) for own in y]
 
 
 def _weights(given: Any, n_samples: int) -> np.ndarray:

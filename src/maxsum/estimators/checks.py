@@ -295,4 +295,4 @@ def _same(a: Any, b: Any) -> bool:
         return type(a) is type(b) and len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
     if is_dataclass(a) and not isinstance(a, type):
         return type(a) is type(b) and all(_same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
-    return type(a) is type(b) and (bool(a == b) or type(a).__eq__ is object.__eq__)
+    return type(a) is type(b) and (bool(a == b) or type(a).__eq__ is object.__eq__)  # type: ignore[comparison-overlap]

@@ -10,6 +10,7 @@ import numpy as np
 from ..core.errors import InvalidSampleError
 from ..core.result import Termination
 from ..learning.driver import Learner
+from ..learning.likelihood import LikelihoodObjective
 from ..learning.lp_objective import LPObjective
 from ..learning.multilabel import SubsetAscent, SubsetOracle
 from ..learning.objective import MarginObjective, Objective
@@ -17,10 +18,13 @@ from ..learning.oracles import BracketOracle, ForestOracle, SolverOracle
 from ..learning.quasi_newton import ProjectedQuasiNewton
 from ..learning.relaxed import RelaxedOracle
 from ..learning.result import LearningResult
+from ..learning.smoothed import SmoothedLP
 from ..losses import Hamming
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
+from ..models.trees import TreeLayout
 from .convex import as_convex, convex_blocks, convex_objective, is_convex
+from .solving import as_jobs
 
 LEARNERS = (
     "BlockFrankWolfe",
@@ -29,8 +33,10 @@ LEARNERS = (
     "Perceptron",
     "ProximalPoint",
     "CompactQP",
+    "RegionBundle",
     "SmoothedLP",
     "ProjectedQuasiNewton",
+    "MaximumLikelihood",
 )
 
 
@@ -42,7 +48,7 @@ class Surrogate(NamedTuple):
     """A surrogate of `SURROGATES`: its default learner, and how its objective is made of estimator, model, weights and C."""
 
     learner: str
-    objective: Callable[[Any, BoundModel, np.ndarray, float], Any]
+    objective: Callable[..., Any]
 
 
 def _loss_and_oracle(estimator: Any, bound: BoundModel, weight: np.ndarray) -> tuple[Any, Any]:
@@ -71,14 +77,44 @@ def _trivial(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) ->
     return TrivialObjective(bound, C=C, sample_weight=weight, n_jobs=estimator.n_jobs)
 
 
-def _convex(surrogate: str) -> Callable[[Any, BoundModel, np.ndarray, float], Any]:
-    def make(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) -> Any:
+def _convex(surrogate: str) -> Callable[..., Any]:
+    def make(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float, operators: list[Any] | None = None) -> Any:
         spec: Any = as_convex(estimator, surrogate, ProjectedQuasiNewton())
         return convex_objective(
-            surrogate, spec, bound, C, _loss_and_oracle(estimator, bound, weight)[0], weight, estimator.n_jobs
+            surrogate, spec, bound, C, _loss_and_oracle(estimator, bound, weight)[0], weight, estimator.n_jobs, operators
         )
 
     return make
+
+
+def likelihood_objective(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) -> LikelihoodObjective:
+    """The likelihood surrogate; refuses what it has no place for."""
+    if estimator.class_weight is not None:
+        raise InvalidSampleError(
+            "class_weight is given beside surrogate='likelihood', wanted None: a likelihood has no loss to weight. Give sample_weight to "
+            "fit, or use surrogate='margin'."
+        )
+    if not isinstance(estimator.loss, str) or estimator.loss != "hamming":
+        raise InvalidSampleError(
+            f"loss is {estimator.loss!r} beside surrogate='likelihood', wanted the default 'hamming', which it does not use: a likelihood "
+            "has no loss. Losses go with surrogate='margin' or 'lp'."
+        )
+    learner = choose_learner(estimator, "MaximumLikelihood")
+    if not isinstance(learner, ProjectedQuasiNewton) or isinstance(learner, SmoothedLP):
+        raise InvalidSampleError(
+            f"learner is {type(learner).__name__} beside surrogate='likelihood', wanted None, MaximumLikelihood or ProjectedQuasiNewton: the "
+            "objective is smooth and has no planes."
+        )
+    return LikelihoodObjective(bound, C, weight, as_jobs(estimator.n_jobs, 1))
+
+
+def check_likelihood(objective: Any, surrogate: Any) -> None:
+    """Refuse probabilities of a model that was not trained for them."""
+    if not isinstance(objective, LikelihoodObjective):
+        raise InvalidSampleError(
+            f"predict_marginals needs a model trained with surrogate='likelihood', but this one was with surrogate={surrogate!r}, whose "
+            "scores are no logarithms of probabilities. Set surrogate='likelihood' and fit again."
+        )
 
 
 SURROGATES = {
@@ -87,6 +123,7 @@ SURROGATES = {
     "trivial": Surrogate("CuttingPlane", _trivial),
     "qp": Surrogate("ProjectedQuasiNewton", _convex("qp")),
     "logistic": Surrogate("ProjectedQuasiNewton", _convex("logistic")),
+    "likelihood": Surrogate("MaximumLikelihood", likelihood_objective),
 }
 
 
@@ -156,7 +193,9 @@ def sentence(estimator: Any, bound: BoundModel | ConvexBound, objective: Any, le
 
 def _potentials(estimator: Any, bound: BoundModel | ConvexBound) -> str:
     if isinstance(bound, ConvexBound):
-        return f"convex energies of the form {bound.spec.form!r}; "
+        more = " with operators" if bound.spec.n_operators else ""
+        more += " in the leaves of trees" if isinstance(getattr(bound.encode, "__self__", None), TreeLayout) else ""
+        return f"convex energies of the form {bound.spec.form!r}{more}; "
     if not is_auto(estimator.potentials):
         return ""
     layout: Any = bound.encode.__self__  # type: ignore[attr-defined]
@@ -170,6 +209,8 @@ def oracle_words(given: Any, objective: Any, learner: str = "") -> str:
     if is_convex(objective):
         how = "projected gradients minimise the convex energies" if objective.convex else "scores solve linear systems"
         return f"no oracle, as {how}"
+    if isinstance(objective, LikelihoodObjective):
+        return f"no oracle, as {objective.words()}"
     if not isinstance(objective, MarginObjective) or learner in ("ProximalPoint", "CompactQP", "SmoothedLP"):
         return "no oracle, as the surrogate needs no max-sum solver"
     oracle: Any = objective.oracle
@@ -246,9 +287,11 @@ def coefficients(
     if isinstance(bound, ConvexBound):
         nodes, terms, matrices = convex_blocks(bound, weights)
         blocks = _node_blocks(bound.base, layout, nodes)
+        if isinstance(layout, TreeLayout):
+            type_names = layout.trees.leaf_names(type_names)
         for where, term, matrix in zip(_places(layout, type_names, feature_names), terms, matrices, strict=True):
             blocks |= {f"linear{where}": term, f"matrices{where}": matrix}
-        return blocks
+        return blocks | ({"operators": weights[bound.slices[3]]} if bound.spec.n_operators else {})
     blocks = _node_blocks(bound, layout, weights)
     n_edges = 1 if layout.model.homogeneous else layout.graph_size[1]
     n_types, n_features = layout.n_edge_types if layout.model.homogeneous else 1, layout.n_edge_features

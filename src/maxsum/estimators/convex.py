@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,11 +15,17 @@ from ..core.result import Guarantee, Result, Termination
 from ..inference.base import Run
 from ..inference.parallel import thread_map
 from ..learning.convex_qp import QPObjective, predict_convex
+from ..learning.grow import TreeGrower
 from ..learning.logistic import LogisticObjective, predict_logistic
 from ..learning.quasi_newton import ProjectedQuasiNewton
 from ..learning.smoothed import SmoothedLP
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
+from ..models.graph_model import GraphModel
+from ..models.labels import read_labels
+from ..models.matting import RestrictedOperator
+from ..models.sample import GraphSample
+from ..models.trees import Trees
 
 CONVEX = ("qp", "logistic")
 _SAME = ("general", "convex", "auto")
@@ -68,19 +75,70 @@ def as_convex(estimator: Any, surrogate: str, learner: Any) -> Convex | None:
             "smooth and has no planes."
         )
     spec = given if isinstance(given, Convex) else Convex()
-    if spec.n_operators:
+    if spec.n_operators and spec.operators is None:
         raise InvalidSampleError(
-            f"potentials has n_operators={spec.n_operators}, wanted 0: samples of estimators bring no operators. Use QPObjective itself."
+            f"potentials has n_operators={spec.n_operators} but no operators, wanted Convex(operators=Matting(...)): an estimator makes them "
+            "from each sample. For operators of your own use QPObjective itself."
         )
+    if (spec.operators is not None or spec.trees is not None) and not hasattr(estimator, "_samples"):
+        raise InvalidSampleError(
+            f"potentials has operators or trees in a {type(estimator).__name__}, wanted neither: its samples are rows of a table. They go "
+            "with GridLabeler and GraphLabeler."
+        )
+    if spec.trees is not None and not isinstance(spec.trees, Trees):
+        raise InvalidSampleError(f"trees of potentials is {spec.trees!r}, wanted None or maxsum.models.Trees(...).")
     return spec
 
 
 def convex_objective(
-    surrogate: str, spec: Convex, bound: BoundModel, C: float, loss: Any, weight: np.ndarray, n_jobs: int
+    surrogate: str,
+    spec: Convex,
+    bound: BoundModel,
+    C: float,
+    loss: Any,
+    weight: np.ndarray,
+    n_jobs: int,
+    operators: list[Any] | None = None,
 ) -> Any:
     """The objective of a surrogate of `CONVEX`; its ``model`` holds the convex energies."""
     kind: Any = QPObjective if surrogate == "qp" else LogisticObjective
-    return kind(spec.bind(bound), C, loss, weight, n_jobs=n_jobs)
+    return kind(spec.bind(bound), C, loss, weight, operators=operators, n_jobs=n_jobs)
+
+
+def sample_operators(
+    spec: Convex | None, samples: Sequence[GraphSample], labels: Any = None, classes: Any = None
+) -> list[Any] | None:
+    """The operators that the energies ask for, made from each sample; with labels those of the nodes whose label is known."""
+    if spec is None or spec.operators is None:
+        return None
+    known = [None] * len(samples) if labels is None else [own for _, own in read_labels(samples, labels, classes)]
+    found = []
+    for j, (sample, mask) in enumerate(zip(samples, known, strict=True)):
+        try:
+            own = [rule.of(sample) for rule in spec.operators]
+        except InvalidSampleError as error:
+            raise InvalidSampleError(f"sample {j}: {error}") from error
+        found.append(own if mask is None or mask.all() else [RestrictedOperator(one, mask) for one in own])
+    return found
+
+
+def tree_model(
+    estimator: Any, model: GraphModel, samples: list[GraphSample], labels: Any, classes: Any, weight: np.ndarray, C: float
+) -> BoundModel:
+    """The model with the leaves of trees, grown on the samples, as node features and edge types; it leads new samples through them."""
+    spec, surrogate = estimator.potentials, str(estimator.surrogate)
+    if spec.operators is not None:
+        raise InvalidSampleError(
+            "potentials has operators and trees, wanted one of them: trees are grown for pairwise energies."
+        )
+    if estimator.class_weight is not None:
+        raise InvalidSampleError("class_weight is given beside trees, wanted None: give the weights as a loss instead.")
+    own = spec.trees
+    grower = TreeGrower(
+        own.ask(samples), own.node_depth, own.edge_depth, own.n_candidates, own.min_items, own.max_items, C, estimator.loss, surrogate,
+        replace(spec, trees=None), n_jobs=estimator.n_jobs, random_state=estimator.random_state, model=model,
+    )  # fmt: skip
+    return grower.grow(samples, labels, classes, sample_weight=weight).model.base
 
 
 def warm_weights(before: Any, new: Any, weights: np.ndarray) -> np.ndarray:
@@ -93,10 +151,12 @@ def warm_weights(before: Any, new: Any, weights: np.ndarray) -> np.ndarray:
 
 def points(objective: Any, model: ConvexBound, w: np.ndarray, samples: Any, n_jobs: int) -> list[Point]:
     """Predictions of a surrogate of `CONVEX` for samples."""
-    return _points(objective, model, w, model.encode(samples), n_jobs)
+    return _points(objective, model, w, model.encode(samples), n_jobs, sample_operators(model.spec, samples))
 
 
-def _points(objective: Any, model: ConvexBound, w: np.ndarray, data: Encoded, n_jobs: int) -> list[Point]:
+def _points(
+    objective: Any, model: ConvexBound, w: np.ndarray, data: Encoded, n_jobs: int, operators: list[Any] | None = None
+) -> list[Point]:
     if not data.n_examples:
         return []
     if isinstance(objective, QPObjective):
@@ -109,9 +169,9 @@ def _points(objective: Any, model: ConvexBound, w: np.ndarray, data: Encoded, n_
                 f"the energy of the QP relaxation has its minimum in [{own.lower_bound:.8g}, {own.value:.8g}], and the rounded "
                 f"labelling has {own.energy:.8g}",
             )
-            for own in predict_convex(model, w, data=data, n_jobs=n_jobs)
+            for own in predict_convex(model, w, data=data, operators=operators, n_jobs=n_jobs)
         ]
-    found = predict_logistic(model, w, data=data, n_jobs=n_jobs)
+    found = predict_logistic(model, w, data=data, operators=operators, n_jobs=n_jobs)
     ends = data.node_ptr.tolist()
     return [
         Point(
@@ -142,6 +202,11 @@ def results(objective: Any, model: ConvexBound, w: np.ndarray, samples: Any, n_j
     so :math:`Wz` are messages, whose bound is at most that of the tangent of the whole energy. The certificate holds them, and
     needs no trust in the matrices.
     """
+    if model.spec.n_operators:
+        raise InvalidSampleError(
+            "predict_result answers max-sum problems, but operators join all pixels of an image, so there is none; use predict, or "
+            "maxsum.learning.predict_convex(model_, weights_, samples, operators=...), whose answers have bounds of their own."
+        )
     data = model.encode(samples)
     problems = model.problems(w, samples)
     found = _points(objective, model, w, data, n_jobs)

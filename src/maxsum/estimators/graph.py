@@ -6,12 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import InvalidSampleError
+from ..core.problem import Problem
+from ..core.result import Result
 from ..inference.base import Solver
+from ..inference.parallel import thread_map
 from ..learning.driver import Learner
 from ..losses import Loss
 from ..models.sample import GraphSample
 from .base import Labeler
+from .convex import is_convex
+from .solving import as_jobs, best, given_solver, labels_of, own_solver
+from .transductive import conditioned, given_labels
 
 
 class GraphLabeler(Labeler):
@@ -27,13 +35,16 @@ class GraphLabeler(Labeler):
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`. Auto: supermodular for two labels on graphs with cycles
         (where training and prediction are then exact), general elsewhere. The surrogates ``qp`` and ``logistic`` take general, auto and
         convex as the same, or a `maxsum.models.Convex`; their edge features must be >= 0.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "auto"}
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"}
         Margin-rescaled hinge (also auto), that of the linear relaxation, or strictly trivial equivalents, for which training needs no
         max-sum solver. ``qp`` is the hinge of a convex quadratic relaxation (`maxsum.learning.QPObjective`), ``logistic`` a logistic
         random field (`maxsum.learning.LogisticObjective`), not convex in the weights, so that no lower bound is claimed. Both predict
-        what they learned, a rounded point; ``predict(X, solver=...)`` maximises the score of labellings instead.
+        what they learned, a rounded point; ``predict(X, solver=...)`` maximises the score of labellings instead. ``likelihood`` is the
+        conditional log-likelihood (`maxsum.learning.LikelihoodObjective`): a conditional random field on forests and graphs of small
+        width, a convex upper bound elsewhere; `predict_marginals` gives its probabilities.
     learner : None, "auto", str or Learner
-        By default `BlockFrankWolfe` for margin, `CuttingPlane` for trivial, `ProjectedQuasiNewton` for qp and logistic. A name, or the default, has ``tol``, ``max_iter``,
+        By default `BlockFrankWolfe` for margin, `CuttingPlane` for trivial, `ProjectedQuasiNewton` for qp and logistic,
+        `MaximumLikelihood` (L-BFGS) for likelihood. A name, or the default, has ``tol``, ``max_iter``,
         ``time_limit``, ``random_state`` and ``checkpoint`` of this estimator; a learner that is given keeps its own, and can be
         searched over as ``learner__tol``.
     loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
@@ -71,7 +82,7 @@ class GraphLabeler(Labeler):
         What missing each class costs in the Hamming loss.
     warm_start : bool
         A second `fit` on the same data (samples, labels, loss, potentials; C, tolerance and sample weights may change) goes on
-        from the planes of the first (its weights for qp and logistic); on other data it starts from nothing.
+        from the planes of the first (its weights for qp, logistic and likelihood); on other data it starts from nothing.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     solver : None, "auto", str or Solver
@@ -129,6 +140,51 @@ class GraphLabeler(Labeler):
         solver: Solver | str | None = None,
     ):
         self._keep(locals())
+
+    def predict(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> list[np.ndarray]:
+        """Labels of the nodes of each sample, (height, width) for grids.
+
+        Parameters
+        ----------
+        X : list of GraphSample
+        solver : Solver or str, optional
+            As in `predict_result`.
+        observed : sequence of array-like, optional
+            Labels that are known, -1 (or None) elsewhere, for transductive use: they are kept, and the rest is labelled given them.
+        """
+        if observed is None:
+            return super().predict(X, solver)
+        samples = self._new(X)
+        found = self.predict_result(X, solver, observed)
+        labels = [
+            self._outside(sample, labels_of(result, j)) for j, (sample, result) in enumerate(zip(samples, found, strict=True))
+        ]
+        return [
+            own if sample.graph.shape is None else own.reshape(sample.graph.shape)
+            for sample, own in zip(samples, labels, strict=True)
+        ]
+
+    def predict_result(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> list[Result]:
+        """Best labellings as numbers from 0 to ``K - 1``, each with a proof; parameters as of `predict`.
+
+        With observed labels the proof is about ``problems(X, observed)``, where they can be no others.
+        """
+        if observed is None:
+            return super().predict_result(X, solver)
+        if is_convex(self.objective_) and own_solver(self, solver) is None:
+            raise InvalidSampleError(
+                f"observed labels beside surrogate={self.surrogate!r}, whose prediction rounds a relaxation; give a solver, such as 'TRWS'."
+            )
+        who = given_solver(own_solver(self, solver), self.oracle)
+        return thread_map(lambda problem: best(problem, who), self.problems(X, observed), as_jobs(self.n_jobs))
+
+    def problems(self, X: Any, observed: Any = None) -> list[Problem]:
+        """Max-sum problems that `predict` solves, for ``predict_result(X)[j].certificate.verify(problems(X)[j], ...)``."""
+        problems = super().problems(X)
+        if observed is None:
+            return problems
+        labels = given_labels(self.model_, self._new(X), observed)
+        return [conditioned(problem, own) for problem, own in zip(problems, labels, strict=True)]
 
     def _list(self, X: Any) -> list[Any]:
         if isinstance(X, GraphSample):

@@ -19,13 +19,15 @@ from ..core.result import Result
 from ..inference.base import Solver
 from ..inference.parallel import thread_map
 from ..learning.driver import Learner
+from ..learning.likelihood import marginals
 from ..learning.multilabel import is_small, label_margins
 from ..learning.result import LearningResult
+from ..learning.smooth import SmoothObjective
 from ..losses import Loss
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
-from .choices import unfinished
+from .choices import check_likelihood, unfinished
 from .convex import convex_blocks, is_convex, points, results, warm_weights
 from .memory import check_room, multilabel_bytes
 from .multilabel_data import Data, hidden, named_samples, read_target, same_data, with_bias
@@ -73,10 +75,11 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         Called with a `LearningPoint` after each pass; a true return value stops the training.
     bias : bool
         Add a constant feature; regularised like every weight.
-    surrogate : {"margin", "lp", "qp", "logistic", "auto"}
+    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "auto"}
         Margin-rescaled hinge, with the exact maximum, with that of the linear relaxation (`LPObjective`), or with that of a convex
         quadratic one (`QPObjective`); or the logistic loss of its unconstrained minimiser (`LogisticObjective`), which is not convex in
-        the weights: no lower bound is claimed for it. The last two predict what they learned: a rounded point.
+        the weights: no lower bound is claimed for it. These two predict what they learned: a rounded point. Or the conditional
+        log-likelihood (`LikelihoodObjective`), whose probabilities `predict_marginals` gives.
     loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
         Number of wrong labels, or their fraction; K is 2 for tables of labels.
     oracle : None, "auto", str, Solver or callable
@@ -215,7 +218,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes."""
         before: Any = getattr(self, "objective_", None)
         new = prepared.objective
-        if is_convex(new):
+        if isinstance(new, SmoothObjective):
             same = self.warm_start and type(before) is type(new) and before.digest == new.digest
             return prepared, warm_weights(before, new, self.result_.weights) if same else None
         planes = getattr(self, "_planes", None)
@@ -325,6 +328,35 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
             return results(self.objective_, self.model_, self.weights_, X, as_jobs(self.n_jobs, 1))
         problems, who = self.model_.problems(self.weights_, X), self._solver(solver)
         return thread_map(lambda problem: best(problem, who), problems, as_jobs(self.n_jobs, 1))
+
+    def predict_marginals(self, X: Any, edge_marginals: bool = False) -> Any:
+        r"""Probabilities of labels under :math:`p(y) = e^{F(x, y)} / Z`, after training with ``surrogate="likelihood"``.
+
+        Exact on graphs of small width (up to about 13 labels on any graph); elsewhere those of the tree-reweighted bound that
+        training minimises.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_samples, n_features)
+        edge_marginals : bool
+            Give those of pairs of labels as well.
+
+        Returns
+        -------
+        labels : ndarray, shape (n_samples, n_labels)
+            Probability that each label is there; (n_samples, n_classes) for a one-dimensional ``y``.
+        edges : ndarray, shape (n_samples, n_edges, 2, 2)
+            With ``edge_marginals``: for each edge of ``graph_`` the values of its first label, then of its second.
+        """
+        X = self._new(X)
+        check_likelihood(self.objective_, self.surrogate)
+        found = marginals(self.model_, self.weights_, X, as_jobs(self.n_jobs, 1))
+        size = self.model_.n_labels
+        node = np.array([own.node for own in found]).reshape(X.shape[0], -1, size)
+        labels = node[:, :, 1] if self._kind == "multilabel" else node[:, 0]
+        if not edge_marginals:
+            return labels
+        return labels, np.array([own.edge for own in found]).reshape(X.shape[0], -1, size, size)
 
     @property
     def coef_blocks_(self) -> dict[str, np.ndarray]:

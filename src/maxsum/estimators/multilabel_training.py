@@ -18,7 +18,15 @@ from ..losses import Hamming
 from ..models.bound import BoundModel
 from ..models.multilabel import MultiLabelModel, label_graph, multiclass
 from .choices import SURROGATES as CHOICES
-from .choices import as_surrogate, check_weighted, choose_learner, default_learner, is_auto, oracle_words
+from .choices import (
+    as_surrogate,
+    check_weighted,
+    choose_learner,
+    default_learner,
+    is_auto,
+    likelihood_objective,
+    oracle_words,
+)
 from .convex import CONVEX, as_convex, convex_objective
 from .memory import check_room, multilabel_bytes
 from .multilabel_data import Data, Target, class_costs, for_graph, merged, partly_known, weighted
@@ -34,8 +42,9 @@ LEARNERS = (
     "CompactQP",
     "SmoothedLP",
     "ProjectedQuasiNewton",
+    "MaximumLikelihood",
 )
-SURROGATES = ("margin", "lp", *CONVEX)
+SURROGATES = ("margin", "lp", *CONVEX, "likelihood")
 
 
 class Prepared(NamedTuple):
@@ -68,6 +77,8 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
             plain = weighted(plain, costs, np.zeros(len(labels), dtype=np.int64))
         if surrogate in CONVEX:
             return _convex(estimator, plain, plain, target, C, loss, weight, jobs)
+        if surrogate == "likelihood":
+            return _likelihood(estimator, plain, plain, target, C, weight)
         single = MarginObjective(plain, C, loss, oracle, weight, jobs)
         learner = choose_learner(estimator, "BlockFrankWolfe", LEARNERS)
         return Prepared(learner, single, plain, target, "BlockFrankWolfe: one node with several classes.")
@@ -93,6 +104,8 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
         own = part if costs is None else weighted(part, costs, place)
     if surrogate in CONVEX:
         return _convex(estimator, own, full, target, C, loss, weight, jobs)
+    if surrogate == "likelihood":
+        return _likelihood(estimator, own, full, target, C, weight)
     if relaxed:
         objective: MarginObjective = LPObjective(own, C, loss, estimator.smoothing, oracle, weight, jobs)
     else:
@@ -117,6 +130,14 @@ def _convex(
     chosen = f"{type(learner).__name__}, as the default of the {surrogate} surrogate; " if is_open(estimator) else ""
     words = f"{oracle_words(None, objective)}. The energies are convex, of the form {spec.form!r}."
     return Prepared(learner, objective, model, target, f"{chosen}{words}")
+
+
+def _likelihood(estimator: Any, own: BoundModel, full: BoundModel, target: Target, C: float, weight: np.ndarray) -> Prepared:
+    """The training of a conditional random field on ``own``; ``full`` predicts."""
+    objective = likelihood_objective(estimator, own, weight, C)
+    learner = choose_learner(estimator, "MaximumLikelihood", LEARNERS)
+    chosen = f"{type(learner).__name__}, as the default of the likelihood surrogate; " if is_open(estimator) else ""
+    return Prepared(learner, objective, full, target, f"{chosen}{oracle_words(None, objective)}.")
 
 
 def _potentials(graph: Graph) -> tuple[str, str]:

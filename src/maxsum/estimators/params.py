@@ -7,8 +7,10 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 
+from .cards import ResultCard
 
-class NestedParameters(BaseEstimator):
+
+class NestedParameters(ResultCard, BaseEstimator):
     """Parameters of frozen objects are searched over as ``learner__tol``: setting one puts a new object in the place of the old."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def best(problem: Problem, solver: Solver | str | None = None) -> Result:
     """The answer of a solver; by default the exact one that fits the structure, and `TRWS` elsewhere."""
     if solver is not None:
         return solve(problem, solver)
-    exact = not problem.n_edges or any(row.fits(problem) for row in TABLE)
+    exact = not (problem.n_edges or len(problem.cliques)) or any(row.fits(problem) for row in TABLE)
     return solve(problem, None if exact else "TRWS")
 
 

@@ -6,7 +6,8 @@ r"""The quadratic programme of LP-M3N, sparse: variables, rows, and the way from
 Heights of edges are left out: messages are free, so they can be 0. The multipliers of the rows are pseudo-marginals times a
 multiple of :math:`c_j`. Where :math:`g_e(k, l) = 0` for :math:`k \ne l` and :math:`g_e(k, k) \ge 0`, the best edge marginals are
 :math:`\min(\mu_u(k), \mu_v(k))` and one variable :math:`0 \le z_e(k) \le g_e(k, k)` an edge and label is enough, (10) of 004:
-:math:`\varphi_{eu} = -z_e` and :math:`\varphi_{ev} = z_e - g_e`.
+:math:`\varphi_{eu} = -z_e` and :math:`\varphi_{ev} = z_e - g_e`. A clique has a variable :math:`z_{cv}(k) \ge 0` a member and label, with
+:math:`\sum_{v \in c} z_{cv}(k) \ge r_c(k)`, the dual of (2).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def is_associative(objective: Any) -> bool:
     """Whether every table is 0 off its diagonal and, for weights of the cone, not negative on it."""
     design = objective.design
     index, k = design.edge_index, np.arange(design.edge_index.shape[1])
-    if design.edge_step[1] or not len(design.edges) or (design.f_val < 0).any():
+    if design.edge_step[1] or (design.f_val < 0).any() or not (len(design.edges) or len(design.clique_ptr)):
         return False
     own = index[:, k, k]
     apart = index.copy()
@@ -43,6 +44,7 @@ def n_nonzeros(objective: Any) -> int:
     design, size = objective.design, objective.model.n_labels
     n_edges, joint = len(design.edges), design.node_step[1] > 0
     count = len(design.x_val) * (1 if joint else size) + len(design.truth) * size + 2 * n_edges * size
+    count += (len(design.h_val) + 2 * len(design.member)) * size
     if is_associative(objective):
         return int(count + 2 * len(design.f_val) * size + n_edges * size)
     return int(count + len(design.f_val) * (1 if design.edge_step[1] else size**2) + 2 * n_edges * size**2)
@@ -66,6 +68,7 @@ class Program(NamedTuple):
     edge_rows: np.ndarray  # int64: (e * K + k) * K + l of each row; e * K + k if associative
     columns: np.ndarray  # int64 (2, E, K), or (1, E, K) if associative: variable of each message, or -1
     associative: bool
+    members: np.ndarray  # int64 (M, K): variable of each member of a clique, or -1
 
     @classmethod
     def of(cls, objective: Any) -> Program:
@@ -94,6 +97,20 @@ class Program(NamedTuple):
         truth += edge_features.T @ _pick(
             (np.arange(n_edges) * size + design.truth[u]) * size + design.truth[v], node_c[u], n_edges * size**2
         )
+        rewards = _rows(
+            design.h_ptr,
+            design.h_col,
+            design.h_val,
+            design.clique_index,
+            False,
+            ((len(design.member_ptr) - 1) * size, n_weights),
+        )
+        clique = np.repeat(np.arange(len(design.member_ptr) - 1), np.diff(design.member_ptr))
+        common = np.ones((len(design.member_ptr) - 1, size), dtype=bool)
+        np.logical_and.at(common, clique, design.truth[design.member][:, None] == k)
+        at_once = np.zeros(common.shape)
+        at_once[clique] = node_c[design.member][:, None]
+        truth += rewards.T @ np.where(common, at_once, 0.0).ravel()
         associative = is_associative(objective)
         states, there = data.n_states[data.edges], alive[u][:, None]
         if associative:
@@ -101,7 +118,9 @@ class Program(NamedTuple):
         else:
             own = np.stack([there & (k < states[:, :1]), there & (k < states[:, 1:]) & (k > 0)])
         columns = np.where(own, first + np.cumsum(own.ravel()).reshape(own.shape) - 1, -1)
-        n_columns = first + int(own.sum())
+        usable = (k < data.n_states[design.member][:, None]) & alive[design.member][:, None]
+        members = np.where(usable, first + int(own.sum()) + np.cumsum(usable.ravel()).reshape(usable.shape) - 1, -1)
+        n_columns = first + int(own.sum() + usable.sum())
         ends = np.stack([u, v])[:, :, None] * size + k
         if associative:
             diagonal = edge_features[np.flatnonzero(np.eye(size, dtype=bool)[None].repeat(n_edges, axis=0))]
@@ -121,15 +140,22 @@ class Program(NamedTuple):
             edge_part = [(np.flatnonzero(c >= 0), c[c >= 0], 1.0) for c in (one, two)]
             edge_weights = edge_features[edge_rows]
         at.append((node_rows, height[node_rows // size], -1.0))
+        at.append(((design.member.astype(np.int64)[:, None] * size + k)[usable], members[usable], 1.0))
+        row = (clique[:, None] * size + k)[usable]
+        clique_rows = np.unique(row)
+        held = _matrix(row, members[usable], -1.0, (rewards.shape[0], n_columns))[clique_rows]
         node_part = sum(_matrix(*entries, (n_nodes * size, n_columns)) for entries in at)
         other = sum(_matrix(*entries, (len(edge_rows), n_columns)) for entries in edge_part)
         cone = -objective.cone.rows
         blocks = [
             _wide(node_features[node_rows], n_columns) + node_part[node_rows],
             _wide(edge_weights, n_columns) + other,
+            _wide(rewards[clique_rows], n_columns) + held,
             _wide(cone, n_columns),
         ]
-        limit = np.concatenate([-objective.loss_table.ravel()[node_rows], np.zeros(len(edge_rows) + cone.shape[0])])
+        limit = np.concatenate(
+            [-objective.loss_table.ravel()[node_rows], np.zeros(len(edge_rows) + len(clique_rows) + cone.shape[0])]
+        )
         lower = np.full(n_columns, -np.inf)
         lower[:n_weights][objective.cone.nonneg] = 0.0
         if associative:
@@ -138,7 +164,7 @@ class Program(NamedTuple):
         linear = scale * np.concatenate([-truth, node_c[alive], np.zeros(n_columns - first)])
         matrix = sparse.csc_matrix(sparse.vstack(blocks, format="csc"))
         matrix.eliminate_zeros()
-        return cls(n_weights, scale, linear, matrix, limit, lower, node_rows, edge_rows, columns, associative)
+        return cls(n_weights, scale, linear, matrix, limit, lower, node_rows, edge_rows, columns, associative, members)
 
     def size(self) -> dict[str, Any]:
         """What it takes, for the report."""
@@ -157,6 +183,10 @@ class Program(NamedTuple):
         reward = np.where(self.columns[0] >= 0, edge_tables(objective.model.tables(w), every)[:, k, k], 0.0)
         z = np.clip(found[0], 0.0, reward)
         return np.stack([-z, z - reward])
+
+    def clique_messages(self, x: np.ndarray) -> np.ndarray:
+        """Messages (M, K) of the members of cliques."""
+        return np.where(self.members >= 0, -np.maximum(x[np.maximum(self.members, 0)], 0.0), 0.0)
 
     def marginals(self, objective: Any, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Node and edge tables near the local polytope, from the multipliers of the rows."""
@@ -200,7 +230,7 @@ def _rows(
     ptr: np.ndarray, column: np.ndarray, value: np.ndarray, index: np.ndarray, joint: bool, shape: tuple[int, int]
 ) -> Any:
     """Feature vectors, a row an entry (node, label) or (edge, label, label), from the features of a design and their weights."""
-    row, index = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), index.reshape(len(index), -1)
+    row, index = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), index.reshape(len(index), int(np.prod(index.shape[1:])))
     if joint:
         place = index[column, 0]
     else:

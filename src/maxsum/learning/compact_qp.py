@@ -12,6 +12,7 @@ from scipy import sparse
 
 from ..core.errors import InvalidSampleError, UnsupportedProblemError
 from ..core.result import Termination
+from .associative import associative_bound
 from .compact_program import Program, edge_tables, n_nonzeros
 from .driver import Learner, Training
 from .dual_bound import check_relaxed
@@ -66,8 +67,9 @@ class CompactQP(Learner):
 
     def _run(self, objective: Any, training: Training, init: Any) -> None:
         w = objective.cone.repair(np.zeros(objective.n_weights))
-        messages = np.zeros((2, len(objective.design.edges), objective.model.n_labels))
-        self._report(objective, training, w, messages, PseudoMarginals(objective))
+        size = objective.model.n_labels
+        messages = np.zeros((2, len(objective.design.edges), size)), np.zeros((len(objective.design.member), size))
+        self._report(objective, training, w, messages)
         program = Program.of(objective)
         training.extra |= program.size()
         eps = 0.03 * max(self.tol, _FINEST)
@@ -84,9 +86,8 @@ class CompactQP(Learner):
                     "qp_iterations": found.n_iter,
                 }  # fmt: skip
                 w = objective.cone.repair(found.x[: objective.n_weights])
-                node, edge = program.marginals(objective, found.z)
-                marginals = PseudoMarginals(objective, node, edge, objective.n_jobs, copy=False)
-                self._report(objective, training, w, program.messages(objective, w, found.x), marginals)
+                messages = program.messages(objective, w, found.x), program.clique_messages(found.x)
+                self._report(objective, training, w, messages, *program.marginals(objective, found.z))
             if training.step(attempt + 1) or eps <= _FINEST:
                 break
             eps *= 0.01
@@ -94,12 +95,25 @@ class CompactQP(Learner):
             training.termination = Termination.stalled
 
     @staticmethod
-    def _report(objective: Any, training: Training, w: np.ndarray, messages: np.ndarray, marginals: PseudoMarginals) -> None:
-        slack = np.maximum(slacks(objective, w, messages), 0.0)
+    def _report(
+        objective: Any,
+        training: Training,
+        w: np.ndarray,
+        messages: tuple[np.ndarray, np.ndarray],
+        node: np.ndarray | None = None,
+        edge: np.ndarray | None = None,
+    ) -> None:
+        slack = np.maximum(slacks(objective, w, messages[0], clique_messages=messages[1]), 0.0)
         if training.offer(w, objective.primal(w, slack), False):
-            training.extra["messages"] = messages
-        if marginals.dual >= training.dual:
-            training.bound(marginals.dual, marginals.certificate())  # type: ignore[arg-type]
+            training.extra |= {"messages": messages[0], "clique_messages": messages[1], "slack": slack}
+        found: Any
+        if objective.model.data.cliques is not None:
+            dual, found = associative_bound(objective, node)
+        else:
+            point = PseudoMarginals(objective, node, edge, objective.n_jobs, copy=False)
+            node, dual, found = point.node, point.dual, point.certificate()
+        if dual >= training.dual and training.bound(dual, found) and node is not None:
+            training.extra["marginals"] = node
 
 
 def check_lp(objective: Any, name: str) -> None:
@@ -117,8 +131,10 @@ def check_lp(objective: Any, name: str) -> None:
         )
 
 
-def slacks(objective: Any, w: np.ndarray, messages: np.ndarray, heat: float = 0.0) -> np.ndarray:
-    r"""Slack of each example under messages (2, E, K), in plain numpy: the sum over nodes and edges of
+def slacks(
+    objective: Any, w: np.ndarray, messages: np.ndarray, heat: float = 0.0, clique_messages: np.ndarray | None = None
+) -> np.ndarray:
+    r"""Slack of each example under messages (2, E, K), and (M, K) of members of cliques, in plain numpy: the sum over all terms of
 
     .. math:: \max_k \theta(k) - \theta(y),
 
@@ -131,6 +147,8 @@ def slacks(objective: Any, w: np.ndarray, messages: np.ndarray, heat: float = 0.
     unary = model.unary(w) + objective.loss_table
     np.subtract.at(unary, u, messages[0])
     np.subtract.at(unary, v, messages[1])
+    psi = np.zeros((len(objective.design.member), size)) if clique_messages is None else clique_messages
+    np.subtract.at(unary, objective.design.member, psi)
     example = np.repeat(np.arange(data.n_examples), np.diff(data.node_ptr))
     total = np.bincount(example, _height(unary, heat) - unary[np.arange(len(unary)), labels], data.n_examples)
     tables, k, step = model.tables(w), np.arange(size), max(1, _CHUNK // size**2)
@@ -143,7 +161,24 @@ def slacks(objective: Any, w: np.ndarray, messages: np.ndarray, heat: float = 0.
             inside = (k < data.n_states[one][:, None])[:, :, None] & (k < data.n_states[two][:, None])[:, None, :]
             table = np.where(inside, table, -np.inf)
         total += np.bincount(example[one], _height(table.reshape(len(table), -1), heat) - at_truth, data.n_examples)
+    if data.cliques is not None:
+        total += _clique_slacks(objective, w, psi, example)
     return total
+
+
+def _clique_slacks(objective: Any, w: np.ndarray, psi: np.ndarray, example: np.ndarray) -> np.ndarray:
+    """The same of the cliques: without the reward every member takes its best, with it all take one label."""
+    model, (_, ptr, member, _) = objective.model, objective.model.data.cliques
+    states, labels = model.data.n_states[member], objective.design.truth[member]
+    own = np.where(np.arange(model.n_labels) < states[:, None], psi, -np.inf)
+    apart = np.add.reduceat(own.max(axis=1), ptr[:-1])
+    reward = model.clique_weights(w)
+    top = np.maximum(apart, (np.add.reduceat(own, ptr[:-1], axis=0) + reward).max(axis=1))
+    low = np.minimum.reduceat(labels, ptr[:-1])
+    agree = low == np.maximum.reduceat(labels, ptr[:-1])
+    at_truth = np.add.reduceat(psi[np.arange(len(psi)), labels], ptr[:-1])
+    at_truth += np.where(agree, reward[np.arange(len(low)), low], 0.0)
+    return np.bincount(example[member[ptr[:-1]]], top - at_truth, model.data.n_examples)
 
 
 def _height(scores: np.ndarray, heat: float) -> np.ndarray:

@@ -76,7 +76,11 @@ class ConvexObjective(SmoothObjective):
         x = (data.x,) if isinstance(data.x, np.ndarray) else (data.x.data, data.x.indices, data.x.indptr)
         form = np.frombuffer(spec.form.encode(), dtype=np.uint8)
         numbers = np.array([spec.floor, spec.ridge, spec.linear, spec.n_operators, self.model.family.n_weights])
-        return (*x, data.edges, data.f.data, data.f.indices, data.node_ptr, self.truth, self.loss_table, form, numbers)
+        operators = np.zeros(0)
+        if spec.n_operators:
+            operators = self.energies.operator_moments(np.random.default_rng(0).standard_normal(self.truth.shape))
+        parts = (data.edges, data.f.data, data.f.indices, data.node_ptr, self.truth, self.loss_table, form, numbers)
+        return (*x, *parts, operators)
 
 
 def energies_at(

@@ -28,7 +28,7 @@ class GrownTrees:
     ----------
     features : TreeFeatures
     model : ConvexBound
-        On the transformed training samples; ``predict_convex(model, weights, features.transform(samples))``.
+        Leads new samples through the trees: ``predict_convex(model, weights, samples)``.
     weights : ndarray
     results : tuple of LearningResult
         One for each round of growth; the objective falls from one to the next.
@@ -69,6 +69,8 @@ class TreeGrower:
     learner : ProjectedQuasiNewton
         For each round.
     random_state : int
+    model : GraphModel
+        Options of the node features.
     """
 
     tests: Any
@@ -84,8 +86,9 @@ class TreeGrower:
     learner: ProjectedQuasiNewton = field(default_factory=lambda: ProjectedQuasiNewton(tol=1e-2, max_iter=50))
     n_jobs: int = 1
     random_state: int = 0
+    model: GraphModel = field(default_factory=GraphModel)
 
-    def grow(self, samples: Sequence[GraphSample], labels: Any, classes: Any = None) -> GrownTrees:
+    def grow(self, samples: Sequence[GraphSample], labels: Any, classes: Any = None, sample_weight: Any = None) -> GrownTrees:
         """Grow trees on samples with dense or sparse node features (perhaps of width 0) and learn their weights."""
         if self.surrogate not in ("qp", "logistic"):
             raise InvalidSampleError(f"surrogate is {self.surrogate!r}, wanted 'qp' or 'logistic'.")
@@ -100,7 +103,7 @@ class TreeGrower:
         weights, results = None, []
         while True:
             kind = QPObjective if self.surrogate == "qp" else LogisticObjective
-            objective: Any = kind(bound, C=self.C, loss=self.loss, n_jobs=self.n_jobs)
+            objective: Any = kind(bound, self.C, self.loss, sample_weight, n_jobs=self.n_jobs)
             result = self.learner.fit(objective, init=weights)
             results.append(result)
             objective.ask(result.weights)
@@ -112,7 +115,7 @@ class TreeGrower:
             features, bound = grown, wider
 
     def _bind(self, features: TreeFeatures, samples: list[GraphSample], targets: Any, classes: Any) -> ConvexBound:
-        return self.spec.bind(GraphModel().bind(features.transform(samples), targets, classes))
+        return self.spec.bind(features.over(self.model.bind(features.transform(samples), targets, classes)))
 
     def _split(
         self, features: TreeFeatures, samples: list[GraphSample], objective: Any, random: np.random.Generator

@@ -103,10 +103,12 @@ class LPObjective(MarginObjective):
         slack = np.zeros(self.n_examples)
         for j in range(self.n_examples):
             problem = self.loss_problem(w, j)
-            result = solve(problem, "TreeDP" if problem.graph.is_forest else "TRWS")
+            result = solve(problem, "TreeDP" if self.model.is_forest else "TRWS")
             bound = proven_bound(problem, result)
-            if result.gap > 1e-7 * (1.0 + abs(bound)) and problem.n_edges * problem.n_labels**2 <= _LARGE:
-                bound = min(bound, proven_bound(problem, LPFinisher(tol=1e-8, time_limit=10.0).solve(problem, init=result)))
+            finisher = LPFinisher(tol=1e-8, time_limit=10.0)
+            small = problem.n_edges * problem.n_labels**2 <= _LARGE and finisher.supports(problem).ok
+            if result.gap > 1e-7 * (1.0 + abs(bound)) and small:
+                bound = min(bound, proven_bound(problem, finisher.solve(problem, init=result)))
             slack[j] = bound - problem.score(self.model.truth(j))
         return self.primal(w, np.maximum(slack, 0.0))
 
@@ -121,7 +123,7 @@ class LPObjective(MarginObjective):
         """
         tight, undecided = 0, 0
         for problem in self.model.problems(w):
-            result = solve(problem, "TreeDP" if problem.graph.is_forest else "TRWS")
+            result = solve(problem, "TreeDP" if self.model.is_forest else "TRWS")
             closed = result.gap <= problem.resolution
             tight += closed
             fixed = 0 if result.fixed is None else int(result.fixed.sum())

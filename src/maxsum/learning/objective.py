@@ -240,7 +240,10 @@ class MarginObjective(Objective):
         Loopy problems are solved by `TRWS` first; only if their open gaps matter are they searched.
         """
         problems = [self.loss_problem(w, j) for j in range(self.n_examples)]
-        first = [solve(p) if not p.n_edges or any(row.fits(p) for row in TABLE) else solve(p, "TRWS") for p in problems]
+        first = [
+            solve(p) if not (p.n_edges or len(p.cliques)) or any(row.fits(p) for row in TABLE) else solve(p, "TRWS")
+            for p in problems
+        ]
         truth = np.array([problem.score(self.model.truth(j)) for j, problem in enumerate(problems)])
         upper = np.array([proven_bound(problem, result) for problem, result in zip(problems, first, strict=True)]) - truth
         loose = self.c * np.array([result.gap for result in first])
@@ -258,8 +261,9 @@ class MarginObjective(Objective):
         rows = slice(self.model.data.node_ptr[j], self.model.data.node_ptr[j + 1])
         table = self.loss.table(labels, self.model.n_labels) * self.model.data.node_weights[rows, None]
         return Problem(
-            problem.graph, problem.unary + table, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states
-        )
+            problem.graph, problem.unary + table, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states,
+            problem.cliques,
+        )  # fmt: skip
 
 
 def proven_bound(problem: Problem, result: Result) -> float:
@@ -311,7 +315,7 @@ def choose_oracle(model: BoundModel, design: Design, oracle: Any) -> Oracle:
     for probe in (random, -random):
         w = model.cone.repair(model.cone.project(probe).weights)
         for problem in augmented(model, design.loss, w, range(min(model.n_examples, 8))):
-            if problem.n_edges and not any(row.fits(problem) for row in TABLE):
+            if (problem.n_edges or len(problem.cliques)) and not any(row.fits(problem) for row in TABLE):
                 return BracketOracle(model, design)
     return SolverOracle(model, design.loss, None, True)
 

@@ -13,18 +13,20 @@ from ..core.result import Result
 from ..core.rows import row_max
 from ..inference.base import Solver
 from ..inference.dispatch import solve
+from ..inference.expansion import Expander, expansion_witness
 from ..inference.icm import polish
 from ..inference.parallel import n_threads, thread_map
 from ..inference.prepare import measure, net_score, prepare
 from ..inference.trws import passes
 from ..kernels import tree
 from ..kernels.design import Design, augmented_scores
-from ..kernels.height import edge_terms, node_terms
+from ..kernels.height import clique_terms, edge_terms, node_terms
 from ..kernels.net import Net, adjacency, memberships
 from ..kernels.trws import decode
 from ..models.bound import BoundModel, Tables
 
 _WORTH_THREADS = 2e6
+_CYCLES = 2
 
 Key = Any
 """Where a plane comes from: a labelling, or a `Relaxed` answer."""
@@ -116,7 +118,8 @@ class BracketOracle:
 
     ``effort`` 0 does ``sweeps`` passes, 1 ten times as many, 2 runs `TRWS` to its end, 3 adds finisher and exact search. With
     -1 there are as many passes as with 0, but a single labelling is read off, and its gap is free of errors only up to the
-    rounding of a long sum: enough for a new plane, not for a proof.
+    rounding of a long sum: enough for a new plane, not for a proof; -2 is the same with half of the passes, and -3 adds expansion
+    moves to that, where weights of the cone make tables that like equal labels.
     """
 
     exact = False
@@ -128,6 +131,8 @@ class BracketOracle:
         self.templates = model.problems(np.zeros(model.n_weights))
         self.nets = [prepare(problem).net for problem in self.templates]
         self.messages = [problem.zero_messages() for problem in self.templates]
+        some = model.problems(model.cone.nonneg.astype(np.float64))[:1]
+        self.expands = model.cone.nonneg.any() and all(expansion_witness(problem) is None for problem in some)
 
     def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
         if effort >= 2:
@@ -135,11 +140,11 @@ class BracketOracle:
             items = list(zip(examples.tolist(), problems, strict=True))
             found = thread_map(lambda item: self._solve(item[0], item[1], effort), items, n_jobs)
         else:
-            tables = self.model.tables(w)
-            found = thread_map(lambda j: self._sweep(j, w, tables, effort), examples.tolist(), n_jobs)
+            tables, rewards = self.model.tables(w), self.model.clique_weights(w)
+            found = thread_map(lambda j: self._sweep(j, w, tables, rewards, effort), examples.tolist(), n_jobs)
         return [labels for labels, _ in found], np.array([gap for _, gap in found])
 
-    def _sweep(self, j: int, w: np.ndarray, tables: Tables, effort: int) -> tuple[np.ndarray, float]:
+    def _sweep(self, j: int, w: np.ndarray, tables: Tables, rewards: np.ndarray, effort: int) -> tuple[np.ndarray, float]:
         """Passes over one example; its messages are improved in place."""
         data, messages = self.model.data, self.messages[j]
         rows = slice(int(data.node_ptr[j]), int(data.node_ptr[j + 1]))
@@ -153,20 +158,23 @@ class BracketOracle:
             turned=np.ascontiguousarray(bank.transpose(0, 2, 1)),
             edge_table=edge_table,
             edge_weight=np.ascontiguousarray(edge_weight),
+            clique_weights=self.model._cliques(data, j, rewards).weights,
         )
         one_pass, bound = passes(self.templates[j], net), np.inf
-        for i in range(self.sweeps * (10 if effort == 1 else 1)):
+        for i in range(self.sweeps * 10 if effort == 1 else self.sweeps // 2 if effort <= -2 else self.sweeps):
             bound = one_pass(messages, i % 2 == 0)
         labels = np.zeros(len(unary), dtype=np.int32)
         if effort < 0:
             decode(net, True, messages.edge, messages.clique, labels)
+            if effort == -3 and self.expands:
+                Expander(net, messages).cycle(labels, _CYCLES)
             return labels, max(0.0, bound - net_score(net, labels))
         best, least = labels, np.inf
         for forward in (True, False):
             decode(net, forward, messages.edge, messages.clique, labels)
             better = polish(net, labels, 10)
             gap = node_terms(net, messages.edge, messages.clique, better)[1]
-            gap += edge_terms(net, messages.edge, better, 0, len(net.edges))[1]
+            gap += edge_terms(net, messages.edge, better, 0, len(net.edges))[1] + clique_terms(net, messages.clique, better)[1]
             if gap < least:
                 best, least = better, gap
         return best, least + _rounding(net, messages)
@@ -189,7 +197,10 @@ class BracketOracle:
     def state(self) -> dict[str, np.ndarray]:
         """Messages of all examples, for a checkpoint."""
         none = np.zeros((2, 0, self.model.n_labels))
-        return {"oracle_messages": np.concatenate([none] + [messages.edge for messages in self.messages], axis=1)}
+        return {
+            "oracle_messages": np.concatenate([none] + [messages.edge for messages in self.messages], axis=1),
+            "oracle_clique_messages": np.concatenate([none[0]] + [messages.clique for messages in self.messages]),
+        }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """The state that `state` gave."""
@@ -197,17 +208,23 @@ class BracketOracle:
             self.messages, np.split(state["oracle_messages"], self.model.data.edge_ptr[1:-1], axis=1), strict=True
         ):
             own.edge[:] = kept
+        sizes = np.cumsum([len(own.clique) for own in self.messages])[:-1]
+        for own, kept in zip(self.messages, np.split(state["oracle_clique_messages"], sizes), strict=True):
+            own.clique[:] = kept
 
 
 def _rounding(net: Net, messages: Messages) -> float:
     """What rounding can hide in a gap: a few ulps of the largest numbers that meet in a term, for every term."""
-    if not len(net.edges):
+    if not len(net.edges) and not len(net.clique_nodes):
         return 0.0
     finite = np.where(np.isneginf(net.unary), 0.0, net.unary)
-    degree = int(np.diff(net.ptr).max())
-    largest = float(np.abs(finite).max() + (degree + 2) * np.abs(messages.edge).max())
-    largest += float(np.abs(net.tables).max() * np.abs(net.edge_weight).max())
-    return 4 * float(np.finfo(float).eps) * (degree + 4) * (len(net.edges) + len(net.unary)) * largest
+    degree = int((np.diff(net.ptr) + np.diff(net.member_ptr)).max()) + int(np.diff(net.clique_ptr).max(initial=0))
+    message = max(float(np.abs(messages.edge).max(initial=0.0)), float(np.abs(messages.clique).max(initial=0.0)))
+    largest = float(np.abs(finite).max()) + (degree + 2) * message
+    largest += float(np.abs(net.tables).max(initial=0.0) * np.abs(net.edge_weight).max(initial=0.0))
+    largest += float(np.abs(net.clique_weights).max(initial=0.0))
+    n_terms = len(net.edges) + len(net.unary) + len(net.clique_nodes)
+    return 4 * float(np.finfo(float).eps) * (degree + 4) * n_terms * largest
 
 
 def augmented(model: BoundModel, loss: np.ndarray, w: np.ndarray, examples: Sequence[int] | np.ndarray) -> list[Problem]:

@@ -77,6 +77,7 @@ class Perceptron(Learner):
         if self.batch is not None and (not isinstance(self.batch, (int, np.integer)) or self.batch < 1):
             raise InvalidSampleError(f"batch is {self.batch!r}, wanted a whole number >= 1.")
         if isinstance(objective, MarginObjective):
+            objective.model.refuse_cliques("Perceptron")
             _without_loss(objective, 0.0)
         elif not isinstance(objective, TrivialObjective):
             raise UnsupportedProblemError(

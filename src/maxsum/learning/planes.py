@@ -222,6 +222,8 @@ class PlaneStore:
 def few_weights(objective: MarginObjective) -> bool:
     """Whether vectors of all weights are cheaper to keep than to make from labellings."""
     design, n = objective.design, max(1, objective.n_examples)
+    if len(design.clique_ptr):
+        return True
     if objective.relaxed and not objective.exact:
         return 20 * n * objective.n_weights * 8 <= _RELAXED_BYTES
     n_labels = min(design.loss.shape[1], _MOST_LABELS)

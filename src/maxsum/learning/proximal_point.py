@@ -72,6 +72,7 @@ class ProximalPoint(Learner):
     def _check(self, objective: Objective) -> None:
         super()._check(objective)
         check_relaxed(self, objective)
+        objective.model.refuse_cliques("ProximalPoint")  # type: ignore[attr-defined]
         if self.lambda_0 is not None and not (_is_number(self.lambda_0) and 0 < self.lambda_0 < np.inf):
             raise InvalidSampleError(f"lambda_0 is {self.lambda_0!r}, wanted a finite number > 0, or None for one that fits C.")
         if not (_is_number(self.a) and 1 < self.a < np.inf):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.errors import CertificateError
 from ..core.problem import Problem
+from ..inference.dispatch import solve
 from ..inference.finisher import LPFinisher
 from ..kernels.design import Design
 from ..models.bound import BoundModel
@@ -97,7 +98,10 @@ class RelaxedOracle(BracketOracle):
         super().__init__(model, design, time_limit=time_limit)
 
     def _search(self, j: int, problem: Problem) -> tuple[Key, float]:
-        result = LPFinisher(tol=1e-8, time_limit=self.time_limit).solve(problem, init=self.messages[j])
+        finisher = LPFinisher(tol=1e-8, time_limit=self.time_limit)
+        if not finisher.supports(problem).ok:
+            return self._labelled(j, solve(problem, "TRWS", init=self.messages[j]))
+        result = finisher.solve(problem, init=self.messages[j])
         labels, gap = self._labelled(j, result)
         node, edge = result.marginals, result.edge_marginals
         if gap <= problem.resolution or node is None or edge is None:
@@ -107,6 +111,9 @@ class RelaxedOracle(BracketOracle):
         unary, tables = np.where(np.isneginf(problem.unary), 0.0, problem.unary), problem.edge_scores()
         value = float((unary * node).sum() + (tables * edge).sum())
         size = float((np.abs(unary) * node).sum() + (np.abs(tables) * edge).sum())
+        if len(problem.cliques):
+            rewards = float((problem.cliques.weights * problem.cliques.common(node)).sum())
+            value, size = value + rewards, size + rewards
         if value <= result.score:
             return labels, gap
         return key, max(0.0, result.bound - value) + 1e-14 * size

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.cards import card, gap_words, number, proven, times
 from ..core.result import Guarantee, Termination
 
 if TYPE_CHECKING:
@@ -97,6 +99,25 @@ class LearningResult:
             f"relative gap={self.relative_gap:.2g}, {self.learner}, {self.termination}, {self.n_oracle_calls} oracle calls, "
             f"{self.seconds:.3g} s)"
         )
+
+    def _repr_html_(self) -> str:
+        """A card for notebooks."""
+        return learning_card("LearningResult", self)
+
+
+def learning_card(title: str, result: LearningResult, before: Sequence[tuple[str, str]] = ()) -> str:
+    """A card of what was learned; ``before`` are rows that say what of."""
+    exact = result.oracle_guarantee == Guarantee.optimal
+    rows = [
+        *before,
+        ("learner", f"{result.learner}: {result.termination.replace('_', ' ')} after {result.n_iter} iterations"),
+        ("objective", number(result.objective) if exact else f"{number(result.objective)} or less"),
+        ("lower bound", number(result.lower_bound)),
+        ("gap", gap_words(result.gap, result.relative_gap)),
+        ("oracle calls", str(result.n_oracle_calls)),
+        ("time", times(result.seconds, (result.oracle_seconds, "in oracles"), (result.qp_seconds, "in quadratic programs"))),
+    ]
+    return card(title, proven(result.guarantee, result.relative_gap), rows, result.message)
 
 
 def relative(objective: float, lower_bound: float) -> float:

@@ -69,6 +69,7 @@ class SmoothedObjective(SmoothObjective):
         if isinstance(max_rounds, bool) or not isinstance(max_rounds, (int, np.integer)) or max_rounds < 1:
             raise InvalidSampleError(f"max_rounds is {max_rounds!r}, wanted a whole number >= 1.")
         check_lp(objective, "SmoothedObjective")
+        objective.model.refuse_cliques("SmoothedLP")
         self.max_rounds = int(max_rounds)
         model, design = objective.model, objective.design
         self.model, self.design, self.cone, self.n_jobs = model, design, objective.cone, objective.n_jobs

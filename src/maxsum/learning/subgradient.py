@@ -49,6 +49,7 @@ class Subgradient(Learner):
     def _run(self, objective: Objective, training: Training, init: Any) -> None:
         if objective.relaxed and isinstance(objective, MarginObjective):
             check_relaxed(self, objective)
+            objective.model.refuse_cliques("Subgradient of the lp surrogate")
             descend(self, objective, training, self.step)
             return
         n = objective.n_examples

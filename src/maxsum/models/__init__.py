@@ -8,9 +8,10 @@ from .convex import Convex, ConvexBound
 from .features import Codes, Dense, Dicts, Hashed, Kernel, NodeFeatures, Sparse
 from .graph_model import GraphModel
 from .joint_model import JointModel
-from .matting import MattingLaplacian, RestrictedOperator
+from .kernel_map import KernelMap
+from .matting import Matting, MattingLaplacian, RestrictedOperator
 from .sample import GraphSample
-from .trees import TreeFeatures
+from .trees import FeatureTests, TreeFeatures, Trees
 
 __all__ = [
     "BoundModel",
@@ -20,14 +21,18 @@ __all__ = [
     "ConvexBound",
     "Dense",
     "Dicts",
+    "FeatureTests",
     "GraphModel",
     "GraphSample",
     "Hashed",
     "JointModel",
     "Kernel",
+    "KernelMap",
+    "Matting",
     "MattingLaplacian",
     "NodeFeatures",
     "RestrictedOperator",
     "Sparse",
     "TreeFeatures",
+    "Trees",
 ]

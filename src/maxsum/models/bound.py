@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.cliques import Cliques
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidSampleError, UnsupportedProblemError
 from ..core.graph import Graph
 from ..core.problem import Problem
 from ..kernels.design import Design
@@ -19,6 +19,15 @@ from .cone import Cone
 from .sample import GraphSample
 
 FORBIDDEN = -2
+
+
+class CliqueSet(NamedTuple):
+    """Cliques of a union: those of example ``j`` are ``ptr[j] .. ptr[j + 1] - 1``."""
+
+    ptr: np.ndarray  # int64 (n_examples + 1,)
+    member_ptr: np.ndarray  # int64 (n_cliques + 1,)
+    member: np.ndarray  # int32: nodes of the union
+    h: Any  # csr_array: features, a row a clique
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +48,7 @@ class Encoded:
     node_types : ndarray of int64, shape (n_nodes,)
     node_weights : ndarray, shape (n_nodes,)
     joint : bool
+    cliques : CliqueSet or None
     """
 
     graphs: tuple[Graph, ...]
@@ -51,6 +61,7 @@ class Encoded:
     node_types: np.ndarray
     node_weights: np.ndarray
     joint: bool = False
+    cliques: CliqueSet | None = None
 
     @property
     def n_examples(self) -> int:
@@ -107,6 +118,7 @@ class BoundModel:
     n_labels: int
     name: Callable[[], list[str]]
     labels: np.ndarray | None = None
+    clique_index: np.ndarray | None = field(default=None, kw_only=True)
 
     @property
     def n_weights(self) -> int:
@@ -164,6 +176,7 @@ class BoundModel:
         unary = self.unary(
             w, data, slice(None) if list(which) == list(range(data.n_examples)) else _rows(data.node_ptr, np.asarray(which))
         )
+        rewards = self.clique_weights(w, data)
         start, problems = 0, []
         for j in which:
             states = data.n_states[data.node_ptr[j] : data.node_ptr[j + 1]]
@@ -176,12 +189,30 @@ class BoundModel:
                     edge_table=edge_table,
                     edge_weight=edge_weight,
                     n_states=states,
-                    cliques=Cliques.build(None, states, self.n_labels),
+                    cliques=self._cliques(data, j, rewards),
                     offset=0.0,
                 )
             )
             start += len(states)
         return problems
+
+    def clique_weights(self, w: np.ndarray, data: Encoded | None = None) -> np.ndarray:
+        """Rewards of the cliques of the union, shape (n_cliques, K)."""
+        data = self.data if data is None else data
+        if data.cliques is None or self.clique_index is None:
+            return np.zeros((0, self.n_labels))
+        return np.ascontiguousarray(data.cliques.h @ _take(w, self.clique_index))
+
+    def _cliques(self, data: Encoded, j: int, rewards: np.ndarray) -> Cliques:
+        if data.cliques is None:
+            return Cliques.empty(self.n_labels)
+        first, last = int(data.cliques.ptr[j]), int(data.cliques.ptr[j + 1])
+        ptr = data.cliques.member_ptr[first : last + 1]
+        member, own = data.cliques.member[ptr[0] : ptr[-1]], rewards[first:last].copy()
+        if last > first and (data.n_states < self.n_labels).any():
+            states = np.minimum.reduceat(data.n_states[member], ptr[:-1] - ptr[0])
+            own[np.arange(self.n_labels) >= states[:, None]] = 0.0
+        return Cliques(ptr - ptr[0], (member - data.node_ptr[j]).astype(np.int32), own)
 
     def _checked(self, w: Any) -> np.ndarray:
         array = np.ascontiguousarray(w, dtype=np.float64)
@@ -205,7 +236,10 @@ class BoundModel:
         return self.feature_marginals(j, node, edge)
 
     def feature_marginals(self, j: int, node: np.ndarray, edge: np.ndarray) -> np.ndarray:
-        """Expected features under node marginals (n, K) and edge marginals (E, K, K): the adjoint of ``w -> scores``."""
+        """Expected features under node marginals (n, K) and edge marginals (E, K, K): the adjoint of ``w -> scores``.
+
+        Marginals of cliques are the largest that the node marginals allow.
+        """
         data = self.data
         rows = slice(int(data.node_ptr[j]), int(data.node_ptr[j + 1]))
         edges = slice(int(data.edge_ptr[j]), int(data.edge_ptr[j + 1]))
@@ -220,6 +254,10 @@ class BoundModel:
         _add(result, self.node_index, np.asarray(data.x[rows].T @ node))
         count = edge.reshape(len(edge), self.n_labels**2)
         _add(result, self.edge_index, np.asarray(data.f[edges].T @ count).reshape(self.edge_index.shape))
+        if data.cliques is not None and self.clique_index is not None:
+            first, last = int(data.cliques.ptr[j]), int(data.cliques.ptr[j + 1])
+            own = self._cliques(data, j, np.zeros((int(data.cliques.ptr[-1]), self.n_labels)))
+            _add(result, self.clique_index, np.asarray(data.cliques.h[first:last].T @ own.common(node)))
         return result
 
     def difference(self, j: int, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -249,6 +287,11 @@ class BoundModel:
         edge_index = (
             np.broadcast_to(self.edge_index[:, :1, :1], (len(self.edge_index), size, size)) if data.joint else self.edge_index
         )
+        cliques: tuple[Any, ...] = ()
+        if data.cliques is not None and self.clique_index is not None:
+            ptr, member_ptr, member, h = data.cliques
+            columns = (h.indptr.astype(np.int64), h.indices.astype(np.int32), h.data.astype(np.float64))
+            cliques = (ptr, member_ptr, member, *columns, np.ascontiguousarray(self.clique_index))
         return Design(
             data.node_ptr,
             data.edge_ptr,
@@ -266,7 +309,16 @@ class BoundModel:
             np.array([size**2, 1] if data.joint else [1, 0], dtype=np.int64),
             self.labels,
             loss,
+            *cliques,
         )
+
+    def refuse_cliques(self, who: str) -> None:
+        """Say that ``who`` cannot learn rewards of cliques, where there are some."""
+        if self.data.cliques is not None:
+            raise UnsupportedProblemError(
+                f"{who} takes no cliques, and the samples have {int(self.data.cliques.ptr[-1])}. Learners that do, with the margin and lp "
+                "surrogates: BlockFrankWolfe, CuttingPlane, RegionBundle (lp), CompactQP (lp)."
+            )
 
     @cached_property
     def has_forbidden(self) -> bool:
@@ -275,8 +327,8 @@ class BoundModel:
 
     @cached_property
     def is_forest(self) -> bool:
-        """Whether no training graph has a cycle."""
-        return all(graph.is_forest for graph in self.data.graphs)
+        """Whether no training graph has a cycle, and none a clique."""
+        return self.data.cliques is None and all(graph.is_forest for graph in self.data.graphs)
 
 
 def _take(w: np.ndarray, index: np.ndarray) -> np.ndarray:

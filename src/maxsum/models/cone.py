@@ -74,8 +74,8 @@ class Cone:
         self.tables = tuple(_checked(table, self.n_weights, number) for number, table in enumerate(tables))
         _reject_shared(self.tables, self.nonneg)
         quads: list[np.ndarray] = []
-        groups: dict[tuple, tuple[list, list]] = {}
-        shapes: dict[tuple, tuple[csr_array, np.ndarray]] = {}
+        groups: dict[tuple[Any, ...], tuple[list[Any], list[Any]]] = {}
+        shapes: dict[tuple[Any, ...], tuple[csr_array, np.ndarray]] = {}
         at = 0
         for table in self.tables:
             symmetric = _is_symmetric(table)

@@ -45,6 +45,10 @@ class Convex:
         :math:`D`; see `maxsum.models.matrices.Dictionary`.
     n_operators : int
         Number of operators :math:`Q_s \succeq 0` a sample (form 4), weighted by :math:`w_s \ge 0`.
+    operators : Matting or tuple of them, optional
+        How estimators make the operators of each sample, such as ``Matting(radius=2)``; ``n_operators`` is then their number.
+    trees : Trees, optional
+        How estimators grow trees whose leaves hold the matrices (form 3).
     """
 
     form: str = "definite"
@@ -53,6 +57,8 @@ class Convex:
     linear: bool = True
     rows: Any = None
     n_operators: int = 0
+    operators: Any = None
+    trees: Any = None
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -65,6 +71,12 @@ class Convex:
             raise InvalidSampleError(f"rows are given beside form={self.form!r}, wanted form='dictionary' with them.")
         if isinstance(self.n_operators, bool) or not isinstance(self.n_operators, (int, np.integer)) or self.n_operators < 0:
             raise InvalidSampleError(f"n_operators is {self.n_operators!r}, wanted a whole number >= 0.")
+        if self.operators is not None:
+            own = self.operators if isinstance(self.operators, (list, tuple)) else (self.operators,)
+            if not own or not all(callable(getattr(one, "of", None)) for one in own):
+                raise InvalidSampleError(f"operators is {self.operators!r}, wanted Matting(radius=...) or several of them.")
+            object.__setattr__(self, "operators", tuple(own))
+            object.__setattr__(self, "n_operators", len(own))
 
     def bind(self, base: BoundModel) -> ConvexBound:
         """The convex energies on the data, node features, edge types and edge features of a bound model; its own tables are not

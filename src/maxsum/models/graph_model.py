@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
-from .bound import BoundModel, Encoded, node_weights
+from .bound import BoundModel, CliqueSet, Encoded, node_weights
 from .cone import Cone
 from .features import NodeFeatures, auto
 from .labels import as_classes, encode_labels, induced
@@ -26,6 +26,9 @@ class GraphModel:
     r"""Max-sum classifier with scores linear in node and edge features.
 
     .. math:: F(x, y; w) = \sum_v \langle w_{y_v}, x_v\rangle + \sum_{uv}\sum_f e_{uv,f}\, g_f(y_u, y_v)
+              + \sum_c \sum_f h_{cf} \sum_k r_{fk} \prod_{v \in c} [y_v = k]
+
+    with the last sum over cliques, where samples have them and potentials are associative (or potts: :math:`r_{fk} = r_f`).
 
     Parameters
     ----------
@@ -72,6 +75,7 @@ class GraphModel:
             The labels that exist, in order; by default those seen.
         """
         samples = _checked(samples)
+        cliques = _clique_layout(self, samples)
         if labels is not None:
             samples, labels = induced(samples, labels, classes)
         known = as_classes(classes, samples, labels)
@@ -79,24 +83,28 @@ class GraphModel:
         features = (auto(samples) if self.features == "auto" else self.features).fit(samples)
         n_labels = max((len(c) for c in known), default=0)
         layout = Layout(
-            replace(self, features=features), len(known), tuple(len(c) for c in known), *_edge_layout(self, samples)
-        )
+            replace(self, features=features), len(known), tuple(len(c) for c in known), *_edge_layout(self, samples),
+            *cliques,
+        )  # fmt: skip
         data = layout.encode(samples)
         node_index, n_node = layout.node_index(n_labels)
         edge_index, n_weights = layout.edge_index(n_labels, n_node)
+        clique_index, n_weights = layout.clique_index(n_labels, n_weights)
         if self.potentials == "supermodular":
             cone = Cone.supermodular(n_weights, edge_index)
         elif self.potentials == "general":
             cone = Cone.free(n_weights)
         else:
             cone = Cone.nonnegative(n_weights, np.arange(n_node, n_weights))
-        names = partial(_names, layout, node_index, edge_index, n_weights, known)
-        return BoundModel(layout.encode, data, node_index, edge_index, cone, known, n_labels, names, coded)
+        names = partial(_names, layout, node_index, edge_index, clique_index, n_weights, known)
+        return BoundModel(
+            layout.encode, data, node_index, edge_index, cone, known, n_labels, names, coded, clique_index=clique_index
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Sizes that fix the weights: of node types, labels, edge types and features."""
+    """Sizes that fix the weights: of node types, labels, edge types, clique types and features."""
 
     model: GraphModel
     n_node_types: int
@@ -104,6 +112,8 @@ class Layout:
     n_edge_types: int
     n_edge_features: int
     graph_size: tuple[int, int]
+    n_clique_types: int = 0
+    n_clique_features: int = 0
 
     @property
     def width(self) -> int:
@@ -130,7 +140,32 @@ class Layout:
         if blocks > 1:
             x = _blocked(sparse.csr_array(x), place, blocks)
         states = np.array(self.n_classes, dtype=np.int32)[types] if len(types) else np.zeros(0, dtype=np.int32)
-        return Encoded(graphs, node_ptr, edge_ptr, edges, x, self._edges(samples), states, types, node_weights(samples))
+        return Encoded(
+            graphs, node_ptr, edge_ptr, edges, x, self._edges(samples), states, types, node_weights(samples),
+            cliques=self._cliques(samples, node_ptr),
+        )  # fmt: skip
+
+    def _cliques(self, samples: Sequence[GraphSample], node_ptr: np.ndarray) -> CliqueSet | None:
+        if not any(sample.cliques for sample in samples):
+            return None
+        rows, types, members = [], [], []
+        for j, sample in enumerate(samples):
+            given = sample.clique_features
+            if given is None or not len(sample.cliques):
+                given = np.ones((len(sample.cliques), 1 if len(sample.cliques) else self.n_clique_features))
+            strange = len(sample.cliques) and int(sample.clique_types.max()) >= self.n_clique_types
+            if given.shape[1] != self.n_clique_features or strange:
+                raise InvalidSampleError(
+                    f"sample {j} has {given.shape[1]} features a clique and types up to {sample.clique_types.max(initial=0)}, but the "
+                    f"model has {self.n_clique_features} features and {self.n_clique_types} types of cliques from training."
+                )
+            rows.append(given)
+            types.append(sample.clique_types)
+            members += [nodes + np.int32(node_ptr[j]) for nodes in sample.cliques]
+        ptr = np.cumsum([0] + [len(sample.cliques) for sample in samples], dtype=np.int64)
+        sizes = np.cumsum([0] + [len(nodes) for nodes in members], dtype=np.int64)
+        h = _blocked(sparse.csr_array(np.concatenate(rows)), np.concatenate(types), self.n_clique_types)
+        return CliqueSet(ptr, sizes, np.concatenate(members).astype(np.int32), h)
 
     def _edges(self, samples: Sequence[GraphSample]) -> Any:
         rows = []
@@ -204,6 +239,26 @@ class Layout:
         index = np.where(one >= 0, one + first + size * np.arange(blocks)[:, None, None], -1)
         return index.astype(np.int32), first + size * blocks
 
+    def clique_index(self, n_labels: int, first: int) -> tuple[np.ndarray, int]:
+        """Weight of each clique feature and label, from ``first`` on, and how many weights there are in all."""
+        blocks = self.n_clique_types * self.n_clique_features
+        size = n_labels if self.model.potentials == "associative" else min(1, n_labels)
+        one = np.arange(n_labels) if self.model.potentials == "associative" else np.zeros(n_labels, dtype=np.int64)
+        index = first + one + size * np.arange(blocks)[:, None]
+        return index.astype(np.int32), first + size * blocks
+
+
+def _clique_layout(model: GraphModel, samples: Sequence[GraphSample]) -> tuple[int, int]:
+    own = [s for s in samples if s.cliques]
+    if not own:
+        return 0, 0
+    if model.potentials not in ("associative", "potts"):
+        raise InvalidSampleError(
+            f"samples have cliques, but potentials are {model.potentials!r}; rewards of cliques need 'associative' or 'potts'."
+        )
+    width = next((s.clique_features.shape[1] for s in own if s.clique_features is not None), 1)
+    return 1 + max(int(s.clique_types.max()) for s in own), width
+
 
 def _edge_layout(model: GraphModel, samples: Sequence[GraphSample]) -> tuple[int, int, tuple[int, int]]:
     n_types = max((s.graph.n_edge_types for s in samples), default=1)
@@ -244,7 +299,12 @@ def _blocked(matrix: Any, place: np.ndarray, blocks: int) -> Any:
 
 
 def _names(
-    layout: Layout, node_index: np.ndarray, edge_index: np.ndarray, n_weights: int, classes: tuple[np.ndarray, ...]
+    layout: Layout,
+    node_index: np.ndarray,
+    edge_index: np.ndarray,
+    clique_index: np.ndarray,
+    n_weights: int,
+    classes: tuple[np.ndarray, ...],
 ) -> list[str]:
     columns = layout.model.features.names + (["bias"] if layout.model.bias else [])
     n_nodes, n_edges = (1, 1) if layout.model.homogeneous else layout.graph_size
@@ -266,6 +326,11 @@ def _names(
         where = _where(own, ("feature", feature, layout.n_edge_features))
         for k, m in np.argwhere(table >= 0):
             put(table[k, m], f"g{where}({classes[0][k]}, {classes[0][m]})" if same else f"g{where}({k}, {m})")
+    for f, row in enumerate(clique_index):
+        block, feature = divmod(f, layout.n_clique_features)
+        where = _where(("type", block, layout.n_clique_types), ("feature", feature, layout.n_clique_features))
+        for label in range(len(row)):
+            put(row[label], f"r{where}({classes[0][label] if same and label < len(classes[0]) else label})")
     return names
 
 

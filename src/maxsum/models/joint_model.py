@@ -46,6 +46,8 @@ class JointModel:
         samples = list(samples)
         if not samples:
             raise InvalidSampleError("there are no samples; wanted at least one.")
+        if any(sample.cliques for sample in samples):
+            raise InvalidSampleError("JointModel takes no cliques; use GraphModel with potentials='associative'.")
         if labels is not None:
             samples, labels = induced(samples, labels, classes)
         known = as_classes(classes, samples, labels)

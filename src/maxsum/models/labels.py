@@ -67,6 +67,8 @@ def induced(samples: Sequence[GraphSample], labels: Any, classes: Any = None) ->
             raise InvalidSampleError(
                 "all labels are -1 or 1, and -1 means unknown. Declare classes=[-1, 1] if -1 is a class, classes=[1] if not."
             )
+    if any(len(y) for y, _ in read) and not any(known.any() for _, known in read):
+        raise InvalidSampleError("no node has a label: all are unknown (-1 or None); wanted at least one to learn from.")
     kept_samples, kept_labels = [], []
     for sample, (y, known) in zip(samples, read, strict=True):
         if not known.all():
@@ -124,7 +126,11 @@ def _without(sample: GraphSample, known: np.ndarray) -> GraphSample:
     x = [row for row, keep in zip(sample.X, known, strict=True) if keep] if isinstance(sample.X, list) else sample.X[known]
     features = None if sample.edge_features is None else sample.edge_features[inside]
     types = None if sample.node_types is None else sample.node_types[known]
-    return GraphSample(x, smaller, features, types, None if sample.node_weights is None else sample.node_weights[known])
+    weights = None if sample.node_weights is None else sample.node_weights[known]
+    whole = np.array([known[nodes].all() for nodes in sample.cliques], dtype=bool)
+    cliques = [number[nodes] for nodes, kept in zip(sample.cliques, whole, strict=True) if kept]
+    rewards = None if sample.clique_features is None else sample.clique_features[whole]
+    return GraphSample(x, smaller, features, types, weights, cliques, rewards, sample.clique_types[whole])
 
 
 def encode_labels(labels: Sequence[np.ndarray], samples: Sequence[GraphSample], classes: tuple[np.ndarray, ...]) -> np.ndarray:

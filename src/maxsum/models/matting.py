@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,42 @@ from scipy import sparse
 
 from ..core.errors import InvalidSampleError
 from ..kernels import matting
+from .sample import GraphSample
+
+
+@dataclass(frozen=True, eq=False)
+class Matting:
+    """The matting Laplacian of each image, for ``Convex(operators=...)`` in estimators.
+
+    Parameters
+    ----------
+    radius, epsilon
+        As in `MattingLaplacian`.
+    channels : array-like of int, optional
+        Which one or three of the node features are the colours; by default all of one or three features.
+    """
+
+    radius: int = 1
+    epsilon: float = 1e-4
+    channels: Any = None
+
+    def of(self, sample: GraphSample) -> MattingLaplacian:
+        """The operator of a sample on a grid graph."""
+        shape = sample.graph.shape
+        if shape is None or len(shape) != 2:
+            raise InvalidSampleError("the sample is no image, wanted a grid graph (height, width) for its matting Laplacian.")
+        if sample.kind != "dense":
+            raise InvalidSampleError(
+                f"the matting Laplacian takes colours, but the image holds {sample.kind}; wanted (height, width, d)."
+            )
+        width = sample.X.shape[1]
+        channels = np.arange(width) if self.channels is None else np.atleast_1d(np.asarray(self.channels))
+        if len(channels) not in (1, 3) or channels.dtype.kind not in "iu" or channels.min() < 0 or channels.max() >= width:
+            raise InvalidSampleError(
+                f"channels is {self.channels!r} and the image has {width} features, wanted the numbers of one or three of them that are "
+                "its colours."
+            )
+        return MattingLaplacian(sample.X[:, channels].reshape(*shape, len(channels)), self.radius, self.epsilon)
 
 
 class MattingLaplacian:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.cliques import check_members
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 
@@ -29,6 +30,13 @@ class GraphSample:
         Types of nodes; each has weights, and may have labels, of its own.
     node_weights : array-like, shape (n_nodes,), optional
         How much a wrong label at each node counts in the loss; 1 by default.
+    cliques : iterable of array-like of int, optional
+        Sets of nodes, of any size, that tend to have one label: a reward for each label that all of a set share. For associative
+        and potts potentials.
+    clique_features : array-like, shape (n_cliques,) or (n_cliques, d), optional
+        A constant 1 by default; not negative.
+    clique_types : array-like of int, shape (n_cliques,), optional
+        Cliques of one type share weights; by default all do.
     """
 
     X: Any
@@ -36,6 +44,9 @@ class GraphSample:
     edge_features: Any = None
     node_types: Any = None
     node_weights: Any = None
+    cliques: Any = None
+    clique_features: Any = None
+    clique_types: Any = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.graph, Graph):
@@ -44,6 +55,9 @@ class GraphSample:
         object.__setattr__(self, "edge_features", _edge_features(self.edge_features, self.graph.n_edges))
         object.__setattr__(self, "node_types", _types(self.node_types, self.graph.n_nodes))
         object.__setattr__(self, "node_weights", _node_weights(self.node_weights, self.graph.n_nodes))
+        object.__setattr__(self, "cliques", _cliques(self.cliques, self.graph.n_nodes))
+        object.__setattr__(self, "clique_features", _clique_features(self.clique_features, len(self.cliques)))
+        object.__setattr__(self, "clique_types", _clique_types(self.clique_types, len(self.cliques)))
 
     @property
     def n_nodes(self) -> int:
@@ -155,3 +169,38 @@ def _node_weights(given: Any, n_nodes: int) -> np.ndarray | None:
             f"node_weights has shape {array.shape}, wanted a finite number >= 0 for each of {n_nodes} nodes."
         )
     return array.copy()
+
+
+def _cliques(given: Any, n_nodes: int) -> tuple[np.ndarray, ...]:
+    return () if given is None else tuple(check_members(c, nodes, n_nodes) for c, nodes in enumerate(given))
+
+
+def _clique_features(given: Any, n_cliques: int) -> np.ndarray | None:
+    if given is None:
+        return None
+    array = np.asarray(given)
+    if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or len(array) != n_cliques:
+        raise InvalidSampleError(
+            f"clique_features has shape {array.shape} and dtype {array.dtype}; there are {n_cliques} cliques, wanted (n_cliques, d)."
+        )
+    array = np.array(array, dtype=np.float64, order="C").reshape(n_cliques, array.shape[1] if array.ndim == 2 else 1)
+    bad = np.argwhere(~(np.isfinite(array) & (array >= 0)))
+    if len(bad):
+        clique, feature = bad[0]
+        raise InvalidSampleError(
+            f"clique_features has {array[clique, feature]} at clique {clique}, feature {feature}; rewards of cliques need finite "
+            "numbers >= 0. Shift them."
+        )
+    array.flags.writeable = False
+    return array
+
+
+def _clique_types(given: Any, n_cliques: int) -> np.ndarray:
+    if given is None:
+        return np.zeros(n_cliques, dtype=np.int64)
+    array = np.asarray(given)
+    if array.dtype.kind not in "iu" or array.shape != (n_cliques,) or (array.size and array.min() < 0):
+        raise InvalidSampleError(
+            f"clique_types has shape {array.shape} and dtype {array.dtype}, wanted one whole number >= 0 for each of {n_cliques} cliques."
+        )
+    return array.astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,8 @@ from scipy import sparse
 
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
+from .bound import BoundModel, Encoded
+from .graph_model import Layout
 from .sample import GraphSample
 
 
@@ -25,6 +27,123 @@ class Tests(Protocol):
 
     def edge(self, sample: GraphSample, tests: np.ndarray) -> np.ndarray:
         """Answers (n_edges, len(tests)), bool."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureTests:
+    r"""Comparisons of node features with thresholds, :math:`x_{vf} > c`.
+
+    A node has one test for each feature and threshold; an edge has those of its first end, those of its second end, and
+    :math:`|x_{uf} - x_{vf}| > d` for each feature and spread.
+
+    Attributes
+    ----------
+    feature, threshold : ndarray, shape (n_node_tests,)
+    spread_feature, spread : ndarray, shape (m,)
+        Of the differences, perhaps none.
+    """
+
+    feature: np.ndarray
+    threshold: np.ndarray
+    spread_feature: np.ndarray
+    spread: np.ndarray
+
+    @classmethod
+    def quantiles(cls, samples: Sequence[GraphSample], n_thresholds: int = 8) -> FeatureTests:
+        """Thresholds halfway between quantiles of the values (and of the differences along edges) that samples show."""
+        xs = [_dense(sample) for sample in samples]
+        ends = [sample.graph.edges for sample in samples]
+        if len({x.shape[1] for x in xs}) > 1:
+            raise InvalidSampleError(
+                f"samples have {sorted({x.shape[1] for x in xs})} features, wanted the same number in all."
+            )
+        values = np.concatenate(xs)
+        steps = np.concatenate([np.abs(x[e[:, 0]] - x[e[:, 1]]) for x, e in zip(xs, ends, strict=True)])
+        return cls(*_thresholds(values, n_thresholds), *_thresholds(steps, n_thresholds))
+
+    @property
+    def n_node_tests(self) -> int:
+        return len(self.feature)
+
+    @property
+    def n_edge_tests(self) -> int:
+        return 2 * len(self.feature) + len(self.spread)
+
+    def node(self, sample: GraphSample, tests: np.ndarray) -> np.ndarray:
+        """Answers (n_nodes, len(tests))."""
+        return np.asarray(_columns(sample, self.feature[tests]) > self.threshold[tests])
+
+    def edge(self, sample: GraphSample, tests: np.ndarray) -> np.ndarray:
+        """Answers (n_edges, len(tests))."""
+        n, ends = len(self.feature), sample.graph.edges
+        out = np.empty((len(ends), len(tests)), dtype=bool)
+        for end in (0, 1):
+            here = np.flatnonzero(tests // max(1, n) == end) if n else np.zeros(0, dtype=np.int64)
+            out[:, here] = self.node(sample, tests[here] - end * n)[ends[:, end]]
+        here = np.flatnonzero(tests >= 2 * n)
+        x, number = _columns(sample, self.spread_feature[tests[here] - 2 * n]), tests[here] - 2 * n
+        out[:, here] = np.abs(x[ends[:, 0]] - x[ends[:, 1]]) > self.spread[number]
+        return out
+
+
+def _check_kind(sample: GraphSample) -> None:
+    if sample.kind not in ("dense", "sparse"):
+        raise InvalidSampleError(f"trees take dense or sparse node features, not {sample.kind}; wanted (n_nodes, d).")
+
+
+def _dense(sample: GraphSample) -> np.ndarray:
+    _check_kind(sample)
+    return np.asarray(sample.X if sample.kind == "dense" else sample.X.toarray())
+
+
+def _columns(sample: GraphSample, columns: np.ndarray) -> np.ndarray:
+    used, place = np.unique(columns, return_inverse=True)
+    x = sample.X[:, used]
+    return np.asarray(x if isinstance(x, np.ndarray) else x.toarray())[:, place.reshape(-1)]
+
+
+def _thresholds(values: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features and thresholds between different quantiles of each column."""
+    feature, threshold = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
+    for f in range(values.shape[1] if len(values) else 0):
+        levels = np.unique(np.quantile(values[:, f], np.linspace(0.0, 1.0, most + 1), method="nearest"))
+        threshold.append(0.5 * (levels[:-1] + levels[1:]))
+        feature.append(np.full(len(levels) - 1, f))
+    return np.concatenate(feature), np.concatenate(threshold)
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """How trees are grown, for ``Convex(trees=...)`` in estimators; see `maxsum.learning.grow.TreeGrower`.
+
+    Parameters
+    ----------
+    node_depth, edge_depth, n_candidates, min_items, max_items
+        As in `TreeGrower`.
+    tests : Tests, optional
+        By default `FeatureTests` with thresholds at quantiles of the training samples.
+    n_thresholds : int
+        Quantiles of each feature.
+    """
+
+    node_depth: int = 10
+    edge_depth: int = 4
+    tests: Any = None
+    n_thresholds: int = 8
+    n_candidates: int = 100
+    min_items: int = 10
+    max_items: int = 200_000
+
+    def __post_init__(self) -> None:
+        least = {"node_depth": 0, "edge_depth": 0, "n_thresholds": 1, "n_candidates": 1, "min_items": 1, "max_items": 1}
+        for name, low in least.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+                raise InvalidSampleError(f"{name} of Trees is {value!r}, wanted a whole number >= {low}.")
+
+    def ask(self, samples: Sequence[GraphSample]) -> Any:
+        """The tests for training samples."""
+        return FeatureTests.quantiles(samples, self.n_thresholds) if self.tests is None else self.tests
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,19 +218,28 @@ class Tree:
     def leaves(self, ask: Any, n: int) -> np.ndarray:
         """Leaf of each of ``n`` items; ``ask(tests)`` gives answers (n, len(tests))."""
         used = np.unique(self.test[self.test >= 0])
-        if not n or not len(used):
-            return np.zeros(n, dtype=np.int64)
-        answers = np.asarray(ask(used))
-        if answers.shape != (n, len(used)) or answers.dtype != bool:
-            raise InvalidSampleError(
-                f"tests gave answers of shape {answers.shape} and dtype {answers.dtype}, wanted bool of shape {(n, len(used))}."
-            )
-        place = np.zeros(n, dtype=np.int64)
-        for i in np.flatnonzero(self.test >= 0):
-            here = place == i
-            right = answers[here, np.searchsorted(used, self.test[i])]
-            place[here] = np.where(right, self.yes[i], self.no[i])
+        return self.walk(used, asked(ask, used, n), self.depth)
+
+    def walk(self, used: np.ndarray, answers: np.ndarray, depth: int) -> np.ndarray:
+        """Leaf of each item from its answers (n, len(used)) to the tests ``used``, by ``depth`` steps down from the root."""
+        place, rows = np.zeros(len(answers), dtype=np.int64), np.arange(len(answers))
+        column = np.searchsorted(used, self.test)
+        for _ in range(depth if len(used) else 0):
+            right = answers[rows, np.minimum(column[place], len(used) - 1)]
+            place = np.where(self.test[place] < 0, place, np.where(right, self.yes[place], self.no[place]))
         return self.leaf[place]
+
+
+def asked(ask: Any, tests: np.ndarray, n: int) -> np.ndarray:
+    """Answers (n, len(tests)) of ``ask(tests)``, checked."""
+    if not n or not len(tests):
+        return np.zeros((n, 0), dtype=bool)
+    answers = np.asarray(ask(tests))
+    if answers.shape != (n, len(tests)) or answers.dtype != bool:
+        raise InvalidSampleError(
+            f"tests gave answers of shape {answers.shape} and dtype {answers.dtype}, wanted bool of shape {(n, len(tests))}."
+        )
+    return answers
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,14 +278,13 @@ class TreeFeatures:
         types = sample.graph.edge_type
         if len(types) and types.max() >= len(self.edges):
             raise InvalidSampleError(f"edge type {types.max()} has no tree; known are 0..{len(self.edges) - 1}.")
+        inner = [tree.test[tree.test >= 0] for tree in self.edges]
+        used, starts = np.unique(np.concatenate(inner)), self.starts
+        answers = asked(lambda tests: self.tests.edge(sample, tests), used, len(types))
         out = np.zeros(len(types), dtype=np.int64)
         for t, tree in enumerate(self.edges):
             here = np.flatnonzero(types == t)
-
-            def ask(tests: np.ndarray, here: np.ndarray = here) -> np.ndarray:
-                return np.asarray(self.tests.edge(sample, tests))[here]
-
-            out[here] = self.starts[t] + tree.leaves(ask, len(here))
+            out[here] = starts[t] + (tree.walk(used, answers[here], tree.depth) if len(inner[t]) else 0)
         return out
 
     def transform(self, samples: Sequence[GraphSample]) -> list[GraphSample]:
@@ -167,11 +294,32 @@ class TreeFeatures:
             graph = Graph(
                 sample.n_nodes, sample.graph.edges, self.edge_leaves(sample).astype(np.int32), n_edge_types=int(self.starts[-1])
             )
+            _check_kind(sample)
             leaf = self.node_leaves(sample)
             shape = (sample.n_nodes, self.node.n_leaves)
             own = sparse.csr_array((np.ones(sample.n_nodes), leaf, np.arange(sample.n_nodes + 1)), shape=shape)
-            if sample.kind not in ("dense", "sparse"):
-                raise InvalidSampleError(f"trees take dense or sparse node features, not {sample.kind}; wanted (n_nodes, d).")
             x = sparse.csr_array(sparse.hstack([sparse.csr_array(sample.X), own], format="csr"))
             out.append(replace(sample, X=x, graph=graph))
         return out
+
+    def leaf_names(self, types: Sequence[str] = ()) -> list[str]:
+        """Names of the leaves of all edge trees, from those of the edge types."""
+        counts = [tree.n_leaves for tree in self.edges]
+        names = [types[t] if len(types) else f"type {t}" for t in range(len(counts))]
+        lone = len(counts) == 1
+        return [f"leaf {i}" if lone else f"{names[t]}, leaf {i}" for t, n in enumerate(counts) for i in range(n)]
+
+    def over(self, bound: BoundModel) -> BoundModel:
+        """A model of transformed samples as one that encodes samples as they are given."""
+        layout: Any = bound.encode.__self__  # type: ignore[attr-defined]
+        return replace(bound, encode=TreeLayout(**vars(layout), trees=self).encode)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeLayout(Layout):
+    """A layout that leads samples through trees first."""
+
+    trees: TreeFeatures = field(kw_only=True)
+
+    def encode(self, samples: Sequence[GraphSample]) -> Encoded:
+        return super().encode(self.trees.transform(samples))

@@ -1,0 +1,266 @@
+"""RegionBundle: the proximal bundle method with a model that is taken apart by regions, for few large graphs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..core.errors import UnsupportedProblemError
+from ..core.result import Termination
+from ..kernels.net import adjacency, memberships
+from ..kernels.regions import Regions, ascend, base_plane, extend, marginals, vectors
+from .block_frank_wolfe import certain, feasible, is_exact
+from .certificate import DualCertificate
+from .cutting_plane import CuttingPlane, Master
+from .driver import Learner, Training
+from .lp_objective import LPObjective
+from .objective import Answer
+from .relaxed import Relaxed
+
+_PASSES, _STEPS, _PRECISION, _EARLY = 200, 3, 0.02, 0.1
+_SERIOUS, _LIGHTER, _HEAVIER, _HEAVIEST = 0.3, 0.5, 1.5, 1e4
+_LOOSE = 0.3
+_QUICK, _EXPAND, _AGAIN = -2, -3, 8
+_OFTEN = 25
+_STUCK, _OPEN = 60, 8
+_MOST_BYTES = 4 * 2**30
+
+
+@dataclass(frozen=True)
+class RegionBundle(Learner):
+    r"""Proximal bundle method whose model has a maximum of its own for each *region* of a graph.
+
+    Labellings that the oracle gave agree on most nodes once the weights are roughly right. The nodes where they do not fall apart
+    into regions without links between them. Scores and features are sums over regions, so all mixtures of the labellings of
+    each region, chosen independently, are distributions of labellings, and the model is
+
+    .. math:: F_{model}(w) = \tfrac12\|w\|^2 + \sum_r c_r \max_{a \in r}\,(b_a - \langle w, z_a\rangle) + \text{const}
+              \;\le\; F(w) .
+
+    One call of the oracle gives as many planes as there are regions, also where there is a single example. The next point minimises
+    :math:`F_{model}(w) + \tfrac\tau2\|w - \hat w\|^2` by pairwise steps in its dual, with the weights cut off at 0 where the cone
+    says so (their multipliers are the negative parts). The lower bound is the dual at :math:`\tau = 0`,
+
+    .. math:: D(\alpha) = \sum_r c_r\,\alpha_r^\top b - \tfrac12\Big\|\Big[\sum_r c_r\,\alpha_r^\top z\Big]_+\Big\|^2 .
+
+    Its planes are labellings. Where nothing but the linear relaxation keeps the gap open (or the model fails to get better),
+    `CuttingPlane` goes on with pseudo-marginals, from the mixture that is known by then; a training with checkpoints stops instead.
+
+    Parameters
+    ----------
+    heaviness : float
+        The first :math:`\tau`.
+    memory : int
+        For how many calls of the oracle a labelling without weight is kept. More of them make a better model, of fewer regions.
+    """
+
+    heaviness: float = 10.0
+    memory: int = 0
+
+    def _check(self, objective: Any) -> None:
+        super()._check(objective)
+        if not isinstance(objective, LPObjective) or objective.smoothing > 0:
+            raise UnsupportedProblemError(
+                f"RegionBundle minimises an LPObjective without smoothing, not a {type(objective).__name__}. For two labels and "
+                "associative potentials it equals the margin; learners of others: BlockFrankWolfe, CuttingPlane."
+            )
+        if objective.cone.rows.shape[0]:
+            raise UnsupportedProblemError(
+                f"RegionBundle takes free and non-negative weights; the cone has {objective.cone.rows.shape[0]} supermodular rows. "
+                "Use BlockFrankWolfe."
+            )
+        if not self.heaviness > 0:
+            raise UnsupportedProblemError(f"heaviness is {self.heaviness!r}, wanted a number > 0.")
+        size = 16 * objective.n_weights * len(objective.design.truth)
+        if size > _MOST_BYTES:
+            raise UnsupportedProblemError(
+                f"RegionBundle keeps vectors of {objective.n_weights} weights for up to {len(objective.design.truth)} regions, "
+                f"{size / 2**30:.0f} GB. Use BlockFrankWolfe, which keeps labellings."
+            )
+
+    def _run(self, objective: Any, training: Training, init: Any) -> None:
+        search = _Search(self, objective, training)
+        training.state = search.state
+        while not training.step(training.n_iter + 1):
+            if not search.iterate():
+                search.prove()
+                if self.checkpoint is None:
+                    search.finish()
+                    return
+                training.termination = Termination.stalled
+                training.message = "RegionBundle: labellings do not close the gap of the linear relaxation any further."
+                break
+        if search.centre is not training.weights:
+            search.prove()
+
+
+class _Search:
+    """One training: centre, regions, the best lower bound."""
+
+    def __init__(self, learner: RegionBundle, objective: LPObjective, training: Training):
+        self.learner, self.objective, self.training = learner, objective, training
+        design = objective.design
+        n_nodes = len(design.truth)
+        self.c = np.repeat(objective.c, np.diff(design.node_ptr))
+        self.ptr, self.adj_edge, _ = adjacency(n_nodes, design.edges)
+        self.member_ptr, member = memberships(n_nodes, design.member)
+        owner = np.repeat(np.arange(len(design.member_ptr) - 1), np.diff(design.member_ptr))
+        self.member_clique = owner[member].astype(np.int32)
+        self.nonneg = objective.cone.nonneg.astype(np.uint8)
+        self.stuck = self.loose = 0
+        self.reached = np.inf
+        self.proven = np.inf
+        state = training.resume()
+        if state is not None:
+            self.regions = Regions(*(np.array(state[f"regions_{name}"]) for name in Regions._fields))
+            self.best = Regions(*(np.array(state[f"best_{name}"]) for name in Regions._fields))
+            self.centre = np.array(state["centre"])
+            self.heaviness, self.value, self.model, self.dual = (float(v) for v in state["ruling"])
+            self.w = np.array(state["query"])
+            training.certificate = self.certificate
+            return
+        none, ptr = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        self.regions = Regions(
+            design.truth.astype(np.int32), np.full(n_nodes, -1), np.zeros(n_nodes, dtype=np.int64), ptr, none, ptr.copy(), ptr.copy(),
+            np.zeros(0, dtype=np.int32), np.zeros(0), none,
+        )  # fmt: skip
+        self.best, self.dual = self.regions, 0.0
+        self.centre = self.w = objective.cone.repair(np.zeros(objective.n_weights))
+        self.heaviness, self.value, self.model = learner.heaviness, np.inf, 0.0
+        training.bound(0.0, self.certificate)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Arrays for a checkpoint."""
+        arrays = {f"regions_{name}": value for name, value in self.regions._asdict().items()}
+        arrays |= {f"best_{name}": value for name, value in self.best._asdict().items()}
+        ruling = np.array([self.heaviness, self.value, self.model, self.dual])
+        return {**arrays, "centre": self.centre, "query": self.w, "ruling": ruling}
+
+    def ask(self) -> tuple[Answer, float, float]:
+        """The oracle at the query point, again while nothing but its bracket is in the way; and the objective there, from above, and
+        with the slacks of the labellings alone."""
+        objective, w = self.objective, self.w
+        answer = objective.ask(w, effort=_QUICK)
+        upper = answer.upper
+        for _ in range(_AGAIN):
+            high = objective.primal(w, np.maximum(upper, 0.0))
+            low = objective.primal(w, np.maximum(answer.value, 0.0))
+            target = self.value if high > self.value else high
+            if objective.exact or high - low <= _LOOSE * max(target - self.dual, 0.0) or low >= self.value:
+                break
+            again = objective.ask(w, effort=_EXPAND)
+            upper = np.minimum(upper, again.upper)
+            better = again.value > answer.value
+            keys = [new if use else old for new, old, use in zip(again.keys, answer.keys, better, strict=True)]
+            answer = Answer(answer.examples, keys, np.maximum(answer.value, again.value), upper)
+        found = (objective.primal(w, np.maximum(slack, 0.0)) for slack in (upper, answer.value))
+        return (answer, *found)  # type: ignore[return-value]
+
+    def iterate(self) -> bool:
+        """One call of the oracle, one model; False if nothing moves any more."""
+        answer, value, reached = self.ask()
+        before = (self.value, self.dual)
+        if value < self.value:
+            if self.value - value >= _SERIOUS * (self.value - self.model):
+                self.heaviness *= _LIGHTER
+            self.value, self.centre, self.reached = value, self.w, reached
+        else:
+            self.heaviness = min(_HEAVIEST, _HEAVIER * self.heaviness)
+        self.improve(np.concatenate(answer.keys).astype(np.int32, copy=False))
+        tol, last = self.learner.tol, self.training.n_iter + 1 == self.learner.max_iter
+        if self.value - self.dual <= tol * abs(self.value) or last or self.training.n_iter % _OFTEN == 0:
+            self.prove()
+        moved = before[0] - self.value + self.dual - before[1]
+        self.stuck = 0 if moved > 1e-3 * (self.value - self.dual) or not np.isfinite(moved) else self.stuck + 1
+        tight = self.reached - self.dual <= self.value - self.reached and not self.objective.exact
+        self.loose = self.loose + 1 if tight else 0
+        return self.stuck < _STUCK and self.loose < _OPEN
+
+    def finish(self) -> None:
+        """Go on with one plane an example for what is known, and pseudo-marginals as new ones."""
+        objective, learner = self.objective, self.learner
+        master, known = Master(objective, False), self.certificate()
+        for j, key in zip(known.examples.tolist(), known.keys, strict=True):
+            plane = objective.plane(j, key)
+            ptr = np.array([0, len(plane.index)])
+            row = sparse.csr_array((plane.value, plane.index, ptr), shape=(1, objective.n_weights))
+            master._append(row, np.array([plane.offset]), np.array([j]), [key])
+        CuttingPlane(learner.tol, learner.max_iter, learner.time_limit)._run(objective, self.training, master)
+
+    def improve(self, labels: np.ndarray) -> None:
+        """Take a labelling in, and move to the minimiser of the model."""
+        objective, started = self.objective, time.perf_counter()
+        design = objective.design
+        self.regions = regions = extend(design, self.regions, labels, self.learner.memory)
+        n_atoms = len(regions.alpha)
+        z, offset, u = np.empty((n_atoms, objective.n_weights)), np.empty(n_atoms), np.zeros(objective.n_weights)
+        vectors(design, regions, self.ptr, self.adj_edge, self.member_ptr, self.member_clique, z, offset)
+        loss = base_plane(design, regions, objective.c, objective.scratch.index, objective.scratch.value, u)
+        c = self.c[regions.node[regions.node_ptr[:-1]]] if n_atoms else np.zeros(0)
+        each, base = np.repeat(c, np.diff(regions.atom_ptr)), u.copy()
+        u += (each * regions.alpha) @ z
+        enough = _PRECISION * max(self.learner.tol * abs(self.value), _EARLY * (self.value - self.dual))
+        w = ascend(
+            z, offset, regions.alpha, regions.atom_ptr, c, u, self.nonneg, self.heaviness, self.centre, _PASSES, _STEPS, enough
+        )
+        self.w = feasible(objective, w)
+        u = base + (each * regions.alpha) @ z
+        cut = np.where(objective.cone.nonneg, np.maximum(u, 0.0), u)
+        dual = loss + float((each * regions.alpha) @ offset) - 0.5 * float(cut @ cut)
+        if dual > self.dual:
+            self.dual, self.best = dual, regions
+            self.training.bound(dual, self.certificate)
+        slack = offset - z @ self.w
+        height = float(c @ np.maximum.reduceat(slack, regions.atom_ptr[:-1])) if n_atoms else 0.0
+        self.model = 0.5 * float(self.w @ self.w) + loss - float(base @ self.w) + height
+        self.training.qp_seconds += time.perf_counter() - started
+
+    def prove(self) -> None:
+        """The objective at the centre with a proven slack."""
+        objective, training = self.objective, self.training
+        w, learner = self.centre, self.learner
+        if np.array_equal(w, training.weights) and np.isfinite(training.primal) and self.proven <= self.value:
+            return
+        answer = certain(objective, w, objective.ask(w), self.dual, learner.tol, training.seconds_left)
+        self.proven = self.value = objective.primal(w, np.maximum(answer.upper, 0.0))
+        if training.offer(w, self.value, is_exact(answer)):
+            self.centre = training.weights
+        if not any(isinstance(key, Relaxed) for key in answer.keys):
+            self.improve(np.concatenate(answer.keys).astype(np.int32, copy=False))
+
+    def certificate(self) -> DualCertificate:
+        """The marginals of the regions, one plane an example."""
+        objective, regions = self.objective, self.best
+        data, n_labels = objective.model.data, objective.model.n_labels
+        node = np.zeros((len(regions.node), n_labels))
+        inside = np.flatnonzero((regions.region[data.edges[:, 0]] >= 0) & (regions.region[data.edges[:, 1]] >= 0))
+        edge = np.zeros((len(inside), n_labels, n_labels))
+        marginals(regions, node, data.edges[inside], edge)
+        node /= node.sum(axis=1, keepdims=True)
+        keys = []
+        example = np.repeat(np.arange(objective.n_examples), np.diff(data.node_ptr))
+        for j in range(objective.n_examples):
+            first, last = int(data.node_ptr[j]), int(data.node_ptr[j + 1])
+            own, ours = example[regions.node] == j, example[data.edges[inside, 0]] == j
+            labels = regions.base[first:last].copy()
+            labels[regions.node[own] - first] = node[own].argmax(axis=1)
+            order = np.argsort(regions.node[own], kind="stable")
+            keys.append(
+                Relaxed(
+                    labels.astype(np.int32),
+                    regions.node[own][order] - first,
+                    node[own][order],
+                    inside[ours] - int(data.edge_ptr[j]),
+                    edge[ours],
+                )
+            )
+        u = np.zeros(objective.n_weights)
+        for j, key in enumerate(keys):
+            plane = objective.plane(j, key)
+            u[plane.index] += objective.c[j] * plane.value
+        below = np.maximum(-u[objective.cone.nonneg], 0.0)
+        return DualCertificate(np.arange(objective.n_examples), tuple(keys), objective.c.copy(), below)
