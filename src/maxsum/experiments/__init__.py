@@ -13,15 +13,20 @@ from ..datasets.source import MissingDataError, data_folder
 __all__ = ["EXPERIMENTS", "Claim", "MissingDataError", "Progress", "Report", "data_folder", "run"]
 
 EXPERIMENTS = {
+    "background": "background",
     "chunking": "chunking",
+    "glyphs": "glyphs",
     "handwritten-sudoku": "handwritten_sudoku",
     "letters": "letters",
     "multilabel": "multilabel",
+    "reuters": "reuters",
     "robustness": "robustness",
     "scene": "scene",
     "segmentation": "segmentation",
     "shapes": "shapes",
     "sudoku": "sudoku",
+    "webkb": "webkb",
+    "tagging": "tagging",
 }
 
 

@@ -7,11 +7,8 @@ installed (package python-crfsuite), is trained in the same run on the same feat
 
 from __future__ import annotations
 
-import importlib
-import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..datasets.conll import conll_features, read_conll
@@ -22,6 +19,7 @@ from ..learning.result import LearningResult
 from ..metrics import chunk_f1
 from ..models.features import Dicts
 from . import Claim, Progress, Report, data_folder
+from .crfsuite import train_crfsuite
 
 SOURCE = "The files of the shared task, a word, its part of speech and its chunk tag a line: corpora/conll2000 of nltk_data."
 FILES = ("train.txt.gz", "test.txt.gz")
@@ -91,25 +89,8 @@ def train(data: Sentences, test: Sentences, C: float, min_count: int = 1, n_jobs
 
 def train_peer(data: Sentences, test: Sentences, algorithm: str, params: dict[str, Any]) -> Run | None:
     """CRFsuite on the same features; None where it is not installed."""
-    try:
-        crf: Any = importlib.import_module("pycrfsuite")
-    except ImportError:
-        return None
-    began = time.process_time()
-    trainer = crf.Trainer(algorithm, params, verbose=False)
-    for x, y in zip(data.X, data.y, strict=True):
-        trainer.append(_strings(x), y)
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "model.crfsuite")
-        wall, cpu = time.perf_counter(), time.process_time()
-        trainer.train(path)
-        ended = time.process_time()
-        wall = time.perf_counter() - wall
-        tagger = crf.Tagger()
-        tagger.open(path)
-        predicted = [tagger.tag(_strings(x)) for x in test.X]
-        tagger.close()
-    return Run(f1(test.y, predicted), ended - cpu, wall, ended - began, None)
+    found = train_crfsuite(map(_strings, data.X), data.y, map(_strings, test.X), algorithm, params)
+    return None if found is None else Run(f1(test.y, found.tags), found.cpu, found.wall, found.all_cpu, None)
 
 
 def run(quick: bool, progress: Progress) -> Report:
