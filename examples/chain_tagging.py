@@ -1,6 +1,10 @@
-"""Tag the words of a sentence: a chain, solved exactly by dynamic programming.
+"""
+Tag the words of a sentence
+===========================
 
-Run: python examples/chain_tagging.py
+A chain, solved exactly by dynamic programming.
+
+Run: ``python examples/chain_tagging.py``
 """
 
 from __future__ import annotations

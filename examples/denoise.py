@@ -1,6 +1,10 @@
-"""Clean a noisy image: a grid with Potts tables.
+"""
+Clean a noisy image
+===================
 
-Run: python examples/denoise.py
+A grid with Potts tables.
+
+Run: ``python examples/denoise.py``
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
-"""Learn to clean noisy images from pairs of images and labels, and prove both the learning and the answer.
+"""
+Learn to clean noisy images
+===========================
 
-Run: python examples/learn_images.py
+From pairs of images and labels; both the learning and the answer are proven.
+
+Run: ``python examples/learn_images.py``
 """
 
 from __future__ import annotations

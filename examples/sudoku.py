@@ -1,6 +1,10 @@
-"""Solve a Sudoku: hard constraints are scores of -inf.
+"""
+Solve a Sudoku
+==============
 
-Run: python examples/sudoku.py
+Hard constraints are scores of -inf.
+
+Run: ``python examples/sudoku.py``
 """
 
 from __future__ import annotations
