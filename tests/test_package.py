@@ -64,7 +64,7 @@ def test_python_blocks_of_the_readme_run(tmp_path, monkeypatch, capsys):
 
 
 def test_links_of_the_pages_lead_somewhere():
-    for page in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/guide.md"):
+    for page in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
             assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
