@@ -153,7 +153,7 @@ def test_losses() -> None:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        (dict(surrogate="trivial"), "surrogate is 'trivial', wanted one of margin, lp, qp, logistic, auto"),
+        (dict(surrogate="trivial"), "surrogate is 'trivial', wanted one of margin, lp, qp, logistic, likelihood, auto"),
         (dict(surrogate=None), "surrogate is None"),
         (dict(loss="hinge"), "loss is 'hinge'"),
         (dict(class_weight="even"), "class_weight is 'even', wanted 'balanced'"),

