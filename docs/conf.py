@@ -5,7 +5,11 @@ Sphinx, because numpydoc docstrings, a gallery that runs and Markdown pages (MyS
 
 from __future__ import annotations
 
+import logging
+
 import maxsum
+
+logging.getLogger("maxsum").setLevel(logging.WARNING)
 
 project, author, copyright = "maxsum", "the maxsum developers", "the maxsum developers"
 release = version = maxsum.__version__
@@ -26,6 +30,7 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
+suppress_warnings = ["ref.ref"]  # inherited docstrings name labels of the site of scikit-learn
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
