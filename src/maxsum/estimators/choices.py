@@ -110,7 +110,7 @@ def likelihood_objective(estimator: Any, bound: BoundModel, weight: np.ndarray, 
 
 def check_likelihood(objective: Any, surrogate: Any) -> None:
     """Refuse probabilities of a model that was not trained for them."""
-    if not isinstance(objective, LikelihoodObjective):
+    if objective.surrogate != "likelihood":
         raise InvalidSampleError(
             f"predict_marginals needs a model trained with surrogate='likelihood', but this one was with surrogate={surrogate!r}, whose "
             "scores are no logarithms of probabilities. Set surrogate='likelihood' and fit again."

@@ -23,6 +23,7 @@ from ..learning.likelihood import marginals
 from ..learning.multilabel import is_small, label_margins
 from ..learning.result import LearningResult
 from ..learning.smooth import SmoothObjective
+from ..learning.stored import StoredObjective
 from ..losses import Loss
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
@@ -217,6 +218,8 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
     def _warm(self, prepared: Prepared) -> tuple[Prepared, Any]:
         """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes."""
         before: Any = getattr(self, "objective_", None)
+        if self.warm_start and isinstance(before, StoredObjective):
+            before.refuse_warm_start()
         new = prepared.objective
         if isinstance(new, SmoothObjective):
             same = self.warm_start and type(before) is type(new) and before.digest == new.digest

@@ -65,7 +65,8 @@ def default_solver(model: BoundModel) -> str | None:
     """`TRWS` where many labels with general tables are too entangled for exact solvers to be quick; None for the best that fits."""
     if not isinstance(model, MultiLabelBound) or is_small(model) or model.graph.is_forest or not model.cone.is_free:
         return None
-    quick = has_small_width(model.problems(np.zeros(model.n_weights), model.data.x[:1])[0], _QUICK_CELLS)
+    any_sample: Any = np.zeros((1, len(model.node_index) // model.graph.n_nodes))
+    quick = has_small_width(model.problems(np.zeros(model.n_weights), any_sample)[0], _QUICK_CELLS)
     return None if quick else "TRWS"
 
 

@@ -173,11 +173,11 @@ def _row_labels(y: Any, predicted: np.ndarray, known: list[Any] | None) -> tuple
 
 def _training(estimator: Any) -> Verdict:
     """The certificate of the training, recomputed and compared with what the result claims."""
-    result = estimator.result_
+    result, objective = estimator.result_, getattr(estimator, "objective_", None)
+    if objective is None or hasattr(objective, "source"):
+        return Verdict(None, "not recomputed: the training data are not at hand")
     if result.certificate is None:
         return Verdict(None, f"{result.learner} gives no certificate, so nothing is proven about the weights")
-    if not hasattr(estimator, "objective_"):
-        return Verdict(None, "not recomputed: the training data are not at hand")
     try:
         found = result.certificate.verify(estimator.objective_, result.weights)
     except MaxsumError as error:
