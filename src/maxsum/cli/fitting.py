@@ -171,7 +171,7 @@ def as_int(label: Any) -> int:
         raise InvalidSampleError(f"classes name {label!r}, wanted whole numbers, as of palettes and grey levels.") from None
 
 
-def save_fitted(fitted: Fitted, plan: Plan, checkpoint: Path | None) -> None:
+def save_fitted(fitted: Fitted, plan: Plan, checkpoint: Path | None, proof: bool = False) -> None:
     """Write the model; a finished training needs its checkpoint no more."""
     import maxsum
 
@@ -181,7 +181,7 @@ def save_fitted(fitted: Fitted, plan: Plan, checkpoint: Path | None) -> None:
         "reader": fitted.form.settings,
         "trained_on": {"name": plan.data.name, "words": fitted.content.words},
     }
-    maxsum.save_model(fitted.estimator, plan.out, notes=notes, certificate=True)
+    maxsum.save_model(fitted.estimator, plan.out, notes=notes, certificate=proof)
     if checkpoint is not None and not fitted.unfinished:
         for path in checkpoint_files(checkpoint):
             path.unlink()

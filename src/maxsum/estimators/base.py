@@ -87,6 +87,7 @@ class Labeler(NestedParameters, Prediction, ABC):
     symmetric: bool
     classes: Any
     checkpoint: str | Path | None
+    checkpoint_seconds: float
     class_weight: Any
     warm_start: bool
     homogeneous: bool = True

@@ -168,7 +168,8 @@ def choose_learner(estimator: Any, default: str, names: Collection[str] = LEARNE
         max_iter=estimator.max_iter,
         time_limit=estimator.time_limit,
         random_state=estimator.random_state,
-        checkpoint=getattr(estimator, "checkpoint", None),
+        checkpoint=estimator.checkpoint,
+        checkpoint_seconds=estimator.checkpoint_seconds,
     )
     return own
 

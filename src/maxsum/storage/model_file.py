@@ -23,7 +23,7 @@ from ..learning.stored import StoredObjective
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
 from .structure import describe, rebuild
-from .values import LeftOut, Reader, Writer, described
+from .values import LeftOut, Reader, Writer, described, noted
 
 VERSION = 1
 FILE = Container(
@@ -51,7 +51,9 @@ _NUMBERS = ("objective", "lower_bound", "seconds", "oracle_seconds", "qp_seconds
 _COUNTS = ("n_iter", "n_oracle_calls")
 
 
-def save_model(estimator: Any, path: str | Path, *, certificate: bool = False) -> None:
+def save_model(
+    estimator: Any, path: str | Path, *, certificate: bool = False, notes: dict[str, Any] | None = None
+) -> None:
     """Write a fitted estimator to one file, whole or not at all.
 
     The file holds weights, classes, features, parameters and what is proven about the weights, but no training data and no code: see
@@ -65,6 +67,8 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False) -
     path : str or Path
     certificate : bool
         Also keep the proof of the lower bound, for `verify_model`; it can be larger than the weights.
+    notes : dict, optional
+        What else to keep in the header, for `read_header`: text, finite numbers, None, lists and dicts of them.
 
     Raises
     ------
@@ -115,6 +119,7 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False) -
         "proof": writer.value(result.certificate, "certificate") if certificate else None,
         "facts": {key: writer.value(getattr(estimator, key), key) for key in _FACTS if hasattr(estimator, key)},
         "kind": getattr(estimator, "_kind", None),
+        "notes": noted(notes),
     }
     trace = [[p.iteration, p.seconds, p.objective, p.lower_bound, p.n_oracle_calls] for p in result.trace]
     arrays = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -220,3 +221,14 @@ def described(value: Any) -> LeftOut:
     """What stands for a value that is left out."""
     name = getattr(value, "__name__", None)
     return LeftOut(f"{type(value).__name__} {name}" if name else type(value).__name__)
+
+
+def noted(notes: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Notes, if JSON gives them back unchanged."""
+    try:
+        if json.loads(json.dumps(notes, allow_nan=False)) == notes and (notes is None or isinstance(notes, dict)):
+            return notes
+        fault = "they would not be read back the same"
+    except (TypeError, ValueError, RecursionError) as error:
+        fault = str(error)
+    raise ModelFileError(f"the notes cannot be kept ({fault}); wanted a dict of text, finite numbers, None, lists and dicts.")
