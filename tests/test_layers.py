@@ -32,7 +32,7 @@ LAYERS = (
     "cli",
 )
 LAZY_PACKAGES = {
-    "datasets": {"scipy", "PIL", "sklearn"},
+    "datasets": {"scipy", "PIL", "sklearn", "pyarrow"},
     "plotting": {"scipy", "matplotlib"},
     "experiments": {"sklearn", "matplotlib"},
 }
@@ -81,7 +81,7 @@ MAY_IMPORT_PACKAGES = {
     "estimators": {"numpy", "scipy", "sklearn"},
     "storage": {"numpy"},
     "metrics": {"numpy"},
-    "datasets": {"numpy", "scipy", "PIL", "sklearn"},
+    "datasets": {"numpy", "scipy", "PIL", "sklearn", "pyarrow"},
     "plotting": {"numpy", "scipy", "matplotlib"},
     "report": {"numpy"},
     "experiments": {"numpy", "scipy", "sklearn", "matplotlib"},

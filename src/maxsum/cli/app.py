@@ -217,6 +217,7 @@ def demo(
 @app.command(epilog=EXIT_CODES)
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The experiment; without it, those that exist are listed.")] = "",
+    table: Annotated[int | None, typer.Option(metavar="N", help="One of its published tables alone, by number.")] = None,
     quick: Annotated[bool, typer.Option("--quick/--full", help="A small part of it, or all, which is the default.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -224,5 +225,5 @@ def reproduce(
     from .reproduce import list_experiments, run_experiment
 
     with exit_codes():
-        failed = run_experiment(name, quick, json) if name else list_experiments(json)
+        failed = run_experiment(name, quick, json, table) if name else list_experiments(json)
     raise typer.Exit(CLAIM_FAILED if failed else OK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import signal
 import time
@@ -80,7 +81,9 @@ def make_plan(paths: list[Path], options: dict[str, Any], sets: dict[str, Any]) 
     parameters, reader = split(settings, task)
     cv = bool(settings.get("cv", "Cs" in parameters))
     if cv and "C" in parameters:
-        raise InvalidSampleError("C is given beside cv, which chooses it; leave one of them out, or give values to choose from as Cs.")
+        raise InvalidSampleError(
+            "C is given beside cv, which chooses it; leave one of them out, or give values to choose from as Cs."
+        )
     if not cv and (extra := {"Cs", "cv", "cv_tol"} & set(parameters)):
         raise InvalidSampleError(f"{', '.join(sorted(extra))} given without cv; say --cv to choose C.")
     return Plan(data, Path(out), task, _DEFAULTS[task] | parameters, reader, cv)
@@ -98,14 +101,8 @@ def check_out(out: Path, data: Path) -> None:
 
 def checkpoint_files(path: Path) -> list[Path]:
     """The checkpoint, and those of folds."""
-    near = path.parent.glob(f"{glob_escape(path.name)}.*") if path.parent.is_dir() else []
+    near = path.parent.glob(f"{glob.escape(path.name)}.*") if path.parent.is_dir() else []
     return [own for own in [path, *sorted(near)] if own.is_file() and _is_ours(own, path)]
-
-
-def glob_escape(name: str) -> str:
-    import glob
-
-    return glob.escape(name)
 
 
 def _is_ours(own: Path, path: Path) -> bool:
@@ -131,16 +128,10 @@ def run_fit(
     with warnings.catch_warnings(record=True) as caught, terminable():
         warnings.simplefilter("always")
         estimator.fit(content.X, content.y)
-    words = [str(own.message) for own in caught if "ended" not in str(own.message)[:60] and _is_own(own)]
+    words = [str(own.message) for own in caught if issubclass(own.category, UserWarning)]
     result = estimator.result_
     verified = None if result.certificate is None else result.certificate.verify(estimator.objective_, result.weights)
     return Fitted(estimator, form, content, verified, words)
-
-
-def _is_own(caught: warnings.WarningMessage) -> bool:
-    from sklearn.exceptions import ConvergenceWarning
-
-    return issubclass(caught.category, (ConvergenceWarning, UserWarning))
 
 
 def make_estimator(plan: Plan, form: Form, content: Content) -> Any:
@@ -149,7 +140,7 @@ def make_estimator(plan: Plan, form: Form, content: Content) -> Any:
 
     own = dict(plan.parameters)
     if not plan.cv:
-        own.setdefault("C", float(len(content.names)))
+        own.setdefault("C", default_C(plan.task, content))
     if plan.task == "image" and "classes" in own:
         own["classes"] = [as_int(label) for label in own["classes"]]
     if plan.task in ("sequence", "graph") and "classes" in own:
@@ -160,8 +151,18 @@ def make_estimator(plan: Plan, form: Form, content: Content) -> Any:
     names = set(estimator.get_params(deep=False))
     for name in own:
         if name not in names:
-            raise InvalidSampleError(f"{name} is no parameter of {type(estimator).__name__}; leave it out for {plan.task} data.")
+            raise InvalidSampleError(
+                f"{name} is no parameter of {type(estimator).__name__}; leave it out for {plan.task} data."
+            )
     return estimator.set_params(**own)
+
+
+def default_C(task: str, content: Content) -> float:
+    """The number of samples, so that each weighs 1; for images and graphs, whose losses are large, 100 over their mean size."""
+    if task in ("sequence", "multilabel"):
+        return float(len(content.names))
+    n_nodes = sum(np.size(own) if isinstance(own, np.ndarray) else len(own) for own in content.y)
+    return float(f"{100 * len(content.names) / max(n_nodes, 100):.3g}")
 
 
 def as_int(label: Any) -> int:
@@ -183,8 +184,9 @@ def save_fitted(fitted: Fitted, plan: Plan, checkpoint: Path | None, proof: bool
     }
     maxsum.save_model(fitted.estimator, plan.out, notes=notes, certificate=proof)
     if checkpoint is not None and not fitted.unfinished:
-        for path in checkpoint_files(checkpoint):
-            path.unlink()
+        torn = checkpoint.parent.glob(f".{glob.escape(checkpoint.name)}*.part")  # what a kill in the midst of writing leaves
+        for path in [*checkpoint_files(checkpoint), *torn]:
+            path.unlink(missing_ok=True)
 
 
 def load_fitted(path: Path) -> tuple[Any, Form, dict[str, Any]]:

@@ -28,11 +28,19 @@ def fit(
         ),
     ],
     out: Annotated[str | None, typer.Option(metavar="MODEL", help="Where the model goes.")] = None,
-    task: Annotated[str | None, typer.Option(help="sequence, image, multilabel or graph; guessed from the data by default.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="sequence, image, multilabel or graph; guessed from the data by default.")
+    ] = None,
     potentials: Annotated[str | None, typer.Option(help="general, supermodular, associative, potts, auto or convex.")] = None,
     surrogate: Annotated[str | None, typer.Option(help="margin, lp, trivial, qp, logistic or likelihood.")] = None,
     learner: Annotated[str | None, typer.Option(help="BlockFrankWolfe, CuttingPlane, ...; by surrogate by default.")] = None,
-    C: Annotated[float | None, typer.Option("--C", help="Weight of the slacks; by default the number of samples.")] = None,
+    C: Annotated[
+        float | None,
+        typer.Option(
+            "--C",
+            help="Weight of the slacks; by default the number of samples, for images and graphs 100 over their mean size.",
+        ),
+    ] = None,
     cv: Annotated[bool | None, typer.Option("--cv", help="Choose C by cross-validation.")] = None,
     Cs: Annotated[str | None, typer.Option("--Cs", metavar="1,10,...", help="Values to choose from, with --cv.")] = None,
     tol: Annotated[float | None, typer.Option(help="Relative gap at which training stops.")] = None,
@@ -43,20 +51,26 @@ def fit(
     labels: Annotated[str | None, typer.Option(metavar="N|first:N|a,b,...", help="Columns of a table that are labels.")] = None,
     edges: Annotated[str | None, typer.Option(metavar="FILE", help="List of edges, where DATA is a table of nodes.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of CONFIG; `maxsum fit --help-settings` lists them.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting of CONFIG; `maxsum fit --help-settings` lists them."),
     ] = None,
     time_limit: Annotated[float | None, typer.Option(metavar="S", help="Stop after S seconds with the best so far.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the state of the training in FILE.")] = None,
-    checkpoint_seconds: Annotated[float | None, typer.Option(metavar="S", min=0.0, help="Time between checkpoints, 30 by default.")] = None,
+    checkpoint_seconds: Annotated[
+        float | None, typer.Option(metavar="S", min=0.0, help="Time between checkpoints, 30 by default.")
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one; MODEL.checkpoint by default.")
     ] = False,
     log: Annotated[Path | None, typer.Option(metavar="FILE", help="A line of JSON for each pass, for `maxsum report`.")] = None,
-    proof: Annotated[bool, typer.Option("--proof", help="Keep the proof in the model, for `maxsum verify MODEL DATA`.")] = False,
+    proof: Annotated[
+        bool, typer.Option("--proof", help="Keep the proof in the model, for `maxsum verify MODEL DATA`.")
+    ] = False,
     json: JsonOption = False,
     progress: ProgressOption = None,
     help_settings: Annotated[
-        bool, typer.Option("--help-settings", callback=lambda wanted: _settings(wanted), is_eager=True, help="List all settings.")
+        bool,
+        typer.Option("--help-settings", callback=lambda wanted: _settings(wanted), is_eager=True, help="List all settings."),
     ] = False,
 ) -> None:
     """Learn a classifier from files, prove how good its weights are, and save it. Ctrl-C saves the best so far."""
@@ -118,7 +132,9 @@ def predict(
     ] = False,
     solver: Annotated[str | None, typer.Option(metavar="NAME", help="Who predicts; by structure by default.")] = None,
     edges: Annotated[str | None, typer.Option(metavar="FILE", help="List of edges, where DATA is a table of nodes.")] = None,
-    keep_known: Annotated[bool, typer.Option("--keep-known", help="Graphs: keep labels that DATA has, and label the rest.")] = False,
+    keep_known: Annotated[
+        bool, typer.Option("--keep-known", help="Graphs: keep labels that DATA has, and label the rest.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Label new data; results have the form of the data: a column more, label images, labels in the table."""
@@ -220,7 +236,9 @@ def verify_fitted(model: Path, data: Path, json: bool) -> None:
 
 def report(
     source: Annotated[Path, typer.Argument(metavar="MODEL|RUN", help="A model, or the file of `maxsum fit --log`.")],
-    data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Labelled data, for errors and what is proven about them.")] = None,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="Labelled data, for errors and what is proven about them.")
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="HTML", help="Where the page goes.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="Its title.")] = None,
     edges: Annotated[str | None, typer.Option(metavar="FILE", help="List of edges, where DATA is a table of nodes.")] = None,
@@ -239,7 +257,9 @@ def report(
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Benchmarks of the repository; all by default.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Benchmarks of the repository; all by default.")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="The repository's benchmarks at full size, which takes long.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the benchmarks that are here.")] = False,
     json: JsonOption = False,

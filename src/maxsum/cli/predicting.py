@@ -28,7 +28,9 @@ def predict(estimator: Any, form: Form, content: Content, certificate: bool, sol
     options: dict[str, Any] = {}
     if keep:
         if form.task != "graph":
-            raise InvalidSampleError(f"--keep-known is for graphs, where labels of some nodes are known; these are {form.task} data.")
+            raise InvalidSampleError(
+                f"--keep-known is for graphs, where labels of some nodes are known; these are {form.task} data."
+            )
         if content.y is not None:
             options["observed"] = content.y
     if solver is not None:
@@ -43,9 +45,7 @@ def predict(estimator: Any, form: Form, content: Content, certificate: bool, sol
         return Predicted(estimator.predict(content.X, **options), None)
     results = estimator.predict_result(content.X, **options)
     problems = _problems(estimator, content.X, options.get("observed"))
-    facts = [
-        _fact(name, problem, result) for name, problem, result in zip(content.names, problems, results, strict=True)
-    ]
+    facts = [_fact(name, problem, result) for name, problem, result in zip(content.names, problems, results, strict=True)]
     return Predicted(_labels(estimator, content.X, results), facts)
 
 

@@ -51,8 +51,14 @@ def print_fit(fitted: Fitted, plan: Plan, checkpoint: Path | None) -> None:
         chosen = f" by cross-validation of {len(estimator.Cs_)} values ({best:.2%} right in held-out folds)"
     rows = [
         ("data", escape(f"{plan.data}: {fitted.content.words}")),
-        ("model", f"{type(estimator).__name__} with {_count(len(estimator.weights_), 'weight')}, C = {_C(estimator):g}{chosen}"),
-        ("learner", f"{escape(result.learner)}: {_ended(result)} after {result.n_iter} {'pass' if result.n_iter == 1 else 'passes'}, {_count(result.n_oracle_calls, 'oracle call')}, {result.seconds:.3g} s"),
+        (
+            "model",
+            f"{type(estimator).__name__} with {_count(len(estimator.weights_), 'weight')}, C = {_C(estimator):g}{chosen}",
+        ),
+        (
+            "learner",
+            f"{escape(result.learner)}: {_ended(result)} after {result.n_iter} {'pass' if result.n_iter == 1 else 'passes'}, {_count(result.n_oracle_calls, 'oracle call')}, {result.seconds:.3g} s",
+        ),
         ("objective", f"{result.objective:.6g}"),
         ("lower bound", f"{result.lower_bound:.6g}" if result.lower_bound > -1e300 else "none"),
         ("relative gap", f"{result.relative_gap:.2g}"),
@@ -109,7 +115,9 @@ def print_scores(found: Mapping[str, Any], proven: Mapping[str, Any] | None, wor
             rows.append((text, f"{found[name]:.4f}" if name == "hamming_loss" else f"{found[name]:.2%}"))
     if "chunks" in found:
         own = found["chunks"]
-        rows.append(("chunks", f"F1 {own['f1']:.2%}, precision {own['precision']:.2%}, recall {own['recall']:.2%}, of {own['n_true']}"))
+        rows.append(
+            ("chunks", f"F1 {own['f1']:.2%}, precision {own['precision']:.2%}, recall {own['recall']:.2%}, of {own['n_true']}")
+        )
     if proven is not None:
         rows += _proven_rows(proven)
     _print_rows(title, rows)
@@ -141,7 +149,10 @@ def print_model(header: Mapping[str, Any], file: Path) -> None:
     size = next((shape for name, _, shape in header["arrays"] if name == "weights"), [0])
     settings = ", ".join(f"{name}={value}" for name, value in header["parameters"].items() if _is_plain(value))
     rows = [
-        ("estimator", escape(f"{header['estimator']}, {size[0]} weights, written by maxsum {header['library']} at {header['saved']}")),
+        (
+            "estimator",
+            escape(f"{header['estimator']}, {size[0]} weights, written by maxsum {header['library']} at {header['saved']}"),
+        ),
         ("trained on", escape(_trained(objective, notes))),
         ("objective", f"{_number(result['objective'])}, surrogate {objective.get('surrogate')}, C = {objective.get('C'):g}"),
         ("lower bound", _number(result["lower_bound"])),
@@ -151,13 +162,17 @@ def print_model(header: Mapping[str, Any], file: Path) -> None:
     ]
     if notes.get("reader"):
         rows.append(("reads", escape(f"{notes.get('task')} data: {_reader(notes['reader'])}")))
-    rows.append(("proof", "kept: maxsum verify MODEL DATA checks it" if header.get("proof") else "not kept (fit --proof keeps it)"))
+    rows.append(
+        ("proof", "kept: maxsum verify MODEL DATA checks it" if header.get("proof") else "not kept (fit --proof keeps it)")
+    )
     _print_rows(str(file), rows)
 
 
 def _trained(objective: Mapping[str, Any], notes: Mapping[str, Any]) -> str:
     own = notes.get("trained_on") or {}
-    words = f"{own['name']}: {own['words']}" if own else f"{objective.get('n_examples')} samples, {objective.get('n_nodes')} nodes"
+    words = (
+        f"{own['name']}: {own['words']}" if own else f"{objective.get('n_examples')} samples, {objective.get('n_nodes')} nodes"
+    )
     return f"{words}; fingerprint {str(objective.get('fingerprint', ''))[:12]}"
 
 

@@ -46,12 +46,16 @@ class MaskCode(NamedTuple):
         unknown : sequence of int or str
             Numbers or grey levels, or colours as ``#rrggbb``, of pixels whose label is unknown.
         """
-        kind, palette, found, first = "", [], set(), ""
+        kind, first = "", ""
+        palette: list[int] = []
+        found: set[int] = set()
         for path in paths:
             image = _mask(Path(path))
             own = _kind(image)
             if kind and own != kind:
-                raise InvalidSampleError(f"the mask {path} is of kind {own}, but {first} of kind {kind}; wanted one kind for all.")
+                raise InvalidSampleError(
+                    f"the mask {path} is of kind {own}, but {first} of kind {kind}; wanted one kind for all."
+                )
             kind, first = own, first or str(path)
             if own == "palette":
                 palette = max(palette, list(image.getpalette() or []), key=len)
@@ -59,7 +63,8 @@ class MaskCode(NamedTuple):
                 found |= set(np.unique(_packed(image)).tolist())
                 if len(found) > _MOST_COLOURS:
                     raise ParseError(
-                        f"masks have more than {_MOST_COLOURS} colours, so they are rather pictures; wanted a colour a class.", str(path)
+                        f"masks have more than {_MOST_COLOURS} colours, so they are rather pictures; wanted a colour a class.",
+                        str(path),
                     )
         ignored = [_as_unknown(own, kind) for own in unknown]
         return cls(kind, palette, [c for c in map(_hex, sorted(found)) if c not in ignored], ignored)
@@ -73,7 +78,9 @@ class MaskCode(NamedTuple):
         """
         image = _mask(Path(path))
         if _kind(image) != self.kind:
-            raise ParseError(f"the mask is of kind {_kind(image)}, but those of the training set of kind {self.kind}.", str(path))
+            raise ParseError(
+                f"the mask is of kind {_kind(image)}, but those of the training set of kind {self.kind}.", str(path)
+            )
         if self.kind != "colour":
             values = np.asarray(image).astype(np.int64)
             return np.where(np.isin(values, np.array(self.unknown, dtype=np.int64)), -1, values)
@@ -83,7 +90,9 @@ class MaskCode(NamedTuple):
         for value in found.tolist():
             if _hex(value) not in place:
                 row, column = np.argwhere(values == value)[0].tolist()
-                raise ParseError(f"pixel ({row}, {column}) has the colour {_hex(value)}, which no mask of the training set has.", str(path))
+                raise ParseError(
+                    f"pixel ({row}, {column}) has the colour {_hex(value)}, which no mask of the training set has.", str(path)
+                )
         return np.array([place[_hex(value)] for value in found.tolist()], dtype=np.int64)[at].reshape(values.shape)
 
     def write(self, path: str | os.PathLike[str], labels: np.ndarray) -> None:

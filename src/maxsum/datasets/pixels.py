@@ -47,12 +47,8 @@ def pixel_features(
     found = {
         "colour": lambda: colour,
         "mean": lambda: mean,
-        "spread": lambda: np.sqrt(
-            np.maximum(uniform_filter(colour**2, (window, window, 1), mode="nearest") - mean**2, 0.0)
-        ),
-        "position": lambda: np.stack(
-            np.meshgrid(_range(height), _range(width), indexing="ij"), axis=2
-        ),
+        "spread": lambda: np.sqrt(np.maximum(uniform_filter(colour**2, (window, window, 1), mode="nearest") - mean**2, 0.0)),
+        "position": lambda: np.stack(np.meshgrid(_range(height), _range(width), indexing="ij"), axis=2),
     }
     own = np.concatenate([found[kind]() for kind in kinds], axis=2)
     parts = [own, np.ones((height, width, 1))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
@@ -252,7 +253,9 @@ def _read_parquet(path: Path) -> Table:
             facts = arrow.parquet.ParquetFile(file)
             n_cells = facts.metadata.num_rows * facts.metadata.num_columns
             if n_cells > _LIMITS.cells:
-                raise ParseError(f"there are {n_cells} cells, the limit is {_LIMITS.cells}; refused. Split the file.", str(path))
+                raise ParseError(
+                    f"there are {n_cells} cells, the limit is {_LIMITS.cells}; refused. Split the file.", str(path)
+                )
             found = facts.read()
             columns = {name: found.column(i).to_pylist() for i, name in enumerate(found.column_names)}
         except (arrow.ArrowException, OSError, ValueError) as error:
@@ -273,10 +276,8 @@ def _arrow_replaced(source: Any, columns: Mapping[str, list[Any]]) -> Any:
         own = pyarrow.array(_typed(cells))
         at = source.schema.get_field_index(name)
         if at >= 0:
-            try:
+            with contextlib.suppress(pyarrow.ArrowException):
                 own = own.cast(source.schema.field(at).type)
-            except pyarrow.ArrowException:
-                pass
             source = source.set_column(at, name, own)
         else:
             source = source.append_column(name, own)

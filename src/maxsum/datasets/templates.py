@@ -30,11 +30,15 @@ def as_template(text: str, n_columns: int) -> Template:
     """Read ``column[offset]``, or several of them joined by ``|``."""
     found = [_PART.fullmatch(part.strip()) for part in text.split("|")] if isinstance(text, str) else [None]
     if not all(found):
-        raise InvalidSampleError(f"the template is {text!r}, wanted column[offset], or several joined by |, as in '0[-1]|0[0]'.")
+        raise InvalidSampleError(
+            f"the template is {text!r}, wanted column[offset], or several joined by |, as in '0[-1]|0[0]'."
+        )
     parts = tuple((int(match[1]), int(match[2])) for match in found if match)
     for column, _ in parts:
         if column >= n_columns:
-            raise InvalidSampleError(f"the template {text!r} names column {column}, but there are the columns 0 to {n_columns - 1}.")
+            raise InvalidSampleError(
+                f"the template {text!r} names column {column}, but there are the columns 0 to {n_columns - 1}."
+            )
     return Template(text, parts)
 
 

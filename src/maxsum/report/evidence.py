@@ -98,6 +98,10 @@ def gather(estimator: Any, X: Any, y: Any, classes: Any = None, verify: bool = T
         raise NotFittedError(f"this {type(estimator).__name__} is not fitted, so there is nothing to report. Call fit first.")
     several = isinstance(estimator, MultiLabelClassifier) and estimator._kind == "multilabel"
     known = class_list(estimator.classes_)
+    if X is None and y is None:
+        training = _training(estimator) if verify else Verdict(None, "not recomputed")
+        missing = Verdict(None, "no data to predict were given")
+        return Evidence(estimator, _named(classes, known), [], [], [], several, training, Counter(), np.zeros(0), missing)
     if isinstance(estimator, Labeler):
         items: list[Any] = estimator._new(X)
         truth, predicted = _node_labels(estimator, items, y, known, estimator.predict(X))

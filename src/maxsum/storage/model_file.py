@@ -51,9 +51,7 @@ _NUMBERS = ("objective", "lower_bound", "seconds", "oracle_seconds", "qp_seconds
 _COUNTS = ("n_iter", "n_oracle_calls")
 
 
-def save_model(
-    estimator: Any, path: str | Path, *, certificate: bool = False, notes: dict[str, Any] | None = None
-) -> None:
+def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, notes: dict[str, Any] | None = None) -> None:
     """Write a fitted estimator to one file, whole or not at all.
 
     The file holds weights, classes, features, parameters and what is proven about the weights, but no training data and no code: see

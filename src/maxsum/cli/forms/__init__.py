@@ -43,7 +43,9 @@ def guess_task(path: Path, settings: dict[str, Any]) -> str:
         raise FileNotFoundError(2, "no such file or folder", str(path))
     suffix = suffix_of(path)
     if suffix not in _BY_SUFFIX:
-        raise InvalidSampleError(f"{path} does not tell its format by its name; say --task {', '.join(TASKS[:-1])} or {TASKS[-1]}.")
+        raise InvalidSampleError(
+            f"{path} does not tell its format by its name; say --task {', '.join(TASKS[:-1])} or {TASKS[-1]}."
+        )
     return _BY_SUFFIX[suffix]
 
 

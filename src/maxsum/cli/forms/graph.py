@@ -58,7 +58,9 @@ class GraphForm(Form):
         if path.is_dir():
             found = node_and_edge_files(path)
             if found is None:
-                raise InvalidSampleError(f"{path} has no table of nodes and list of edges; wanted nodes.csv and edges.csv, or .parquet.")
+                raise InvalidSampleError(
+                    f"{path} has no table of nodes and list of edges; wanted nodes.csv and edges.csv, or .parquet."
+                )
             return found
         given = self.settings.get("edges")
         if given is None:
@@ -76,7 +78,9 @@ class GraphForm(Form):
         ignored = {kept["id"], label, graph, *self._list("ignore")}
         features = [name for name in names if name not in ignored]
         if not features:
-            raise InvalidSampleError(f"{path} has no column of features: {kept['id']!r} names the nodes and {label!r} is the label.")
+            raise InvalidSampleError(
+                f"{path} has no column of features: {kept['id']!r} names the nodes and {label!r} is the label."
+            )
         kept["columns"] = ColumnCoder.learn(tables.nodes, features, bool(kept.get("scale", True))).columns
         kept["edge_columns"] = self._list("edge_columns")
         kind = kept.get("edge_type")

@@ -67,7 +67,9 @@ class ImageForm(Form):
             return images or path, masks, suffix
         own = images or path
         stems = set(_files(own, lambda stem: True)) if not suffix else set()
-        candidates = [suffix] if suffix else [s for s in _SUFFIXES if any(stem.removesuffix(s) in stems - {stem} for stem in stems)]
+        candidates = (
+            [suffix] if suffix else [s for s in _SUFFIXES if any(stem.removesuffix(s) in stems - {stem} for stem in stems)]
+        )
         for candidate in candidates:
             if _files(own, lambda stem, end=candidate: stem.endswith(end)):
                 return own, own, candidate

@@ -29,7 +29,9 @@ class MultiLabelForm(Form):
             self.settings["kind"] = kind
         if kind != self.settings["kind"]:
             wanted = {"arff": "an ARFF file", "libsvm": "a LIBSVM file", "table": "a CSV or Parquet table"}
-            raise InvalidSampleError(f"{path} is {wanted[kind]}, but the model was trained with {wanted[self.settings['kind']]}.")
+            raise InvalidSampleError(
+                f"{path} is {wanted[kind]}, but the model was trained with {wanted[self.settings['kind']]}."
+            )
         found: Content = {"arff": self._arff, "libsvm": self._libsvm, "table": self._table}[kind](path, training)
         return found
 
@@ -75,7 +77,9 @@ class MultiLabelForm(Form):
         wrong = np.argwhere(~np.isin(Y, (0.0, 1.0)))
         if len(wrong):
             row, column = wrong[0].tolist()
-            table.fail(row, f"label {names[column]!r} is {Y[row, column]:g}, wanted 0 or 1. Say which columns are labels: --labels.")
+            table.fail(
+                row, f"label {names[column]!r} is {Y[row, column]:g}, wanted 0 or 1. Say which columns are labels: --labels."
+            )
         return Y.astype(np.int64)
 
     # ---- ARFF and LIBSVM ---------------------------------------------------------------------------------------
