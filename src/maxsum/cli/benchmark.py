@@ -116,7 +116,7 @@ def _grid() -> Row:
     import maxsum as ms
 
     rng = np.random.default_rng(0)
-    side, size = 100, 5
+    side, size = 60, 5
     problem = ms.Problem(ms.Graph.grid(side, side), rng.normal(size=(side * side, size)), tables=0.7 * np.eye(size))
     solver = ms.inference.TRWS(max_iter=50)
     result, own = _timed(lambda: ms.solve(problem, solver))

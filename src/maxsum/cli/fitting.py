@@ -8,7 +8,7 @@ import json
 import signal
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,8 +141,9 @@ def make_estimator(plan: Plan, form: Form, content: Content) -> Any:
     own = dict(plan.parameters)
     if not plan.cv:
         own.setdefault("C", default_C(plan.task, content))
-    if plan.task == "image" and "classes" in own:
-        own["classes"] = [as_int(label) for label in own["classes"]]
+    if plan.task == "image":
+        found = {int(label) for mask in content.y for label in np.unique(mask)} - {-1}
+        own["classes"] = [as_int(label) for label in own["classes"]] if "classes" in own else sorted(found)
     if plan.task in ("sequence", "graph") and "classes" in own:
         own["classes"] = [str(label) for label in own["classes"]]
     if plan.reader.get("min_count") is not None:
@@ -223,10 +224,11 @@ class Log:
     """A file with a line of JSON for each pass, for `maxsum report RUN` while the training goes on."""
 
     def __init__(self, path: Path, plan: Plan):
-        self._file = path.open("w", encoding="utf-8")
+        self._file, self._last = path.open("w", encoding="utf-8"), 0
         self._write({"maxsum": "run", "data": plan.data.name, "task": plan.task, "tol": plan.parameters.get("tol", 1e-3)})
 
     def __call__(self, point: Any) -> None:
+        self._last = point.iteration
         self._write(
             {
                 "iteration": point.iteration,
@@ -241,7 +243,10 @@ class Log:
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
 
-    def close(self) -> None:
+    def close(self, trace: Sequence[Any]) -> None:
+        """Add the pass that ended the training, which no callback sees."""
+        if trace and trace[-1].iteration != self._last:
+            self(trace[-1])
         self._file.close()
 
 

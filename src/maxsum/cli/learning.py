@@ -95,7 +95,7 @@ def fit(
         with Progress(not json if progress is None else progress, own.get("time_limit"), bool(progress), line) as live:
             fitted = run_fit(plan, Watch(live, record), place, checkpoint_seconds, resume)
         if record is not None:
-            record.close()
+            record.close(fitted.estimator.result_.trace)
         save_fitted(fitted, plan, place, proof)
         for words in fitted.warnings:
             typer.echo(f"maxsum: warning: {words}", err=True)

@@ -33,12 +33,13 @@ def tiles(found: Evidence) -> str:
     result = found.estimator.result_
     whole = int(((found.wrong == 0) & (found.known > 0)).sum())
     gap = percent(result.relative_gap) if np.isfinite(result.relative_gap) else "none"
-    predicted = [
-        (f"{100 * found.accuracy:.2f} %", f"right, of {int(found.known.sum())} known labels"),
-        (f"{whole} of {int((found.known > 0).sum())}", "samples without a wrong label"),
-    ]
-    shown = [
-        *(predicted if found.truth else []),
+    shown = []
+    if found.truth:
+        shown += [
+            (f"{100 * found.accuracy:.2f} %", f"right, of {int(found.known.sum())} known labels"),
+            (f"{whole} of {int((found.known > 0).sum())}", "samples without a wrong label"),
+        ]
+    shown += [
         (gap, "proven gap of the training" if gap != "none" else "bound proven in training"),
         (duration(result.seconds), f"training, {result.n_oracle_calls} oracle calls"),
     ]
