@@ -6,7 +6,7 @@ import contextlib
 import csv
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -152,16 +152,19 @@ def write_table(path: str | os.PathLike[str], table: Table) -> None:
     table : Table
     """
     own = Path(path)
-    if suffix_of(own) == ".parquet":
-        arrow = _arrow(own)
-        source = arrow.table({n: _typed(c) for n, c in table.columns.items()}) if table.source is None else table.source
+    write = _parquet_writer(own, table) if suffix_of(own) == ".parquet" else _csv_writer(own, table)
+    atomic(own, compression_of(own), write)
 
-        def fill(file: BinaryIO) -> None:
-            arrow.parquet.write_table(source, file)
 
-        return atomic(own, None, fill)
+def _parquet_writer(path: Path, table: Table) -> Callable[[BinaryIO], None]:
+    arrow = _arrow(path)
+    source = arrow.table({n: _typed(c) for n, c in table.columns.items()}) if table.source is None else table.source
+    return lambda file: arrow.parquet.write_table(source, file)
+
+
+def _csv_writer(path: Path, table: Table) -> Callable[[BinaryIO], None]:
     text = io.StringIO(newline="")
-    delimiter = "\t" if suffix_of(own) == ".tsv" else table.delimiter
+    delimiter = "\t" if suffix_of(path) == ".tsv" else table.delimiter
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     writer.writerow(table.names)
     writer.writerows(zip(*([_cell(cell) for cell in cells] for cells in table.columns.values()), strict=True))
@@ -169,7 +172,7 @@ def write_table(path: str | os.PathLike[str], table: Table) -> None:
     def write(file: BinaryIO) -> None:
         file.write(text.getvalue().encode("utf-8"))
 
-    return atomic(own, compression_of(own), write)
+    return write
 
 
 def suffix_of(path: Path) -> str:
