@@ -130,7 +130,7 @@ def _grid() -> Row:
 
 
 def _training() -> Row:
-    """Chains learned to a gap, beside one pass of the oracle."""
+    """Chains learned to a gap, beside the lower bound."""
     import warnings
 
     import maxsum as ms
@@ -146,8 +146,7 @@ def _training() -> Row:
 
     net, own = _timed(learn)
     proven = net.result_.certificate.verify(net.objective_, net.result_.weights)
-    _, other = _timed(lambda: net.objective_.evaluate(net.result_.weights))
-    return Row("training on 50 chains of 20 items", own, "one pass of the exact oracle", other / own, str(proven))
+    return Row("training on 50 chains of 20 items", own, "its lower bound", None, str(proven))
 
 
 def _print(rows: list[Row], folder: Path | None) -> None:

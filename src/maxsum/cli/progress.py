@@ -78,7 +78,7 @@ def line(point: TracePoint, time_limit: float | None) -> str:
 def learning_line(point: LearningPoint, time_limit: float | None) -> str:
     """One line for one moment of a training."""
     parts = [f"pass {point.iteration}", f"objective {point.objective:.5g}", f"bound {point.lower_bound:.5g}"]
-    parts += [f"gap {percent(point.relative_gap)}", f"{point.n_oracle_calls} oracle calls"]
+    parts += [f"gap {percent(point.relative_gap)}", f"{point.n_oracle_calls} calls"]
     return "  ".join([*parts, _clock(point.seconds, time_limit)])
 
 

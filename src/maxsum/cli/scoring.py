@@ -40,7 +40,7 @@ def _nodes(form: Form, truth: Sequence[np.ndarray], found: Sequence[np.ndarray])
         raise InvalidSampleError("no label of the data is known, so there is nothing to compare.")
     n_right = int(sum((own & shown).sum() for own, shown in zip(right, known, strict=True)))
     result: dict[str, Any] = {"n_labels": n_known, "accuracy": n_right / n_known}
-    if len(truth) > 1:
+    if len(truth) > 1 and form.task != "image":
         whole = [bool(own[shown].all()) for own, shown in zip(right, known, strict=True) if shown.any()]
         result["samples_right"] = float(np.mean(whole))
     a = np.concatenate([own[shown] for own, shown in zip(truth, known, strict=True)])
