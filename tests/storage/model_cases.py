@@ -54,9 +54,11 @@ def _sparse(data):
 
 
 def _codes(data):
-    return [(x[..., 0] > 0).astype(int) + 2 * (x[..., 1] > 0) for x in data[0]], data[1], [
-        (x[..., 0] > 0).astype(int) for x in data[2]
-    ]
+    return (
+        [(x[..., 0] > 0).astype(int) + 2 * (x[..., 1] > 0) for x in data[0]],
+        data[1],
+        [(x[..., 0] > 0).astype(int) for x in data[2]],
+    )
 
 
 def _graphs(typed=False, cliques=False, width=1):

@@ -75,10 +75,24 @@ def test_a_loaded_model_is_the_saved_one(name, tmp_path):
     for key in ("n_features_in_", "C_", "Cs_", "scores_", "gamma_"):
         same(getattr(net, key, None), getattr(other, key, None))
     mine, theirs = net.result_, other.result_
-    for key in ("weights", "objective", "lower_bound", "gap", "guarantee", "termination", "message", "trace", "n_oracle_calls", "finished"):
+    for key in (
+        "weights",
+        "objective",
+        "lower_bound",
+        "gap",
+        "guarantee",
+        "termination",
+        "message",
+        "trace",
+        "n_oracle_calls",
+        "finished",
+    ):
         same(getattr(mine, key), getattr(theirs, key))
     assert mine._repr_html_() == theirs._repr_html_()
-    assert net._repr_mimebundle_()["text/html"].split("<dt>problem")[1:] == other._repr_mimebundle_()["text/html"].split("<dt>problem")[1:]
+    assert (
+        net._repr_mimebundle_()["text/html"].split("<dt>problem")[1:]
+        == other._repr_mimebundle_()["text/html"].split("<dt>problem")[1:]
+    )
     assert repr(net) == repr(other) or "learner" in name or "weights" in name
     assert pickle.loads(pickle.dumps(other)).predict(new)[0].tolist() == net.predict(new)[0].tolist()
 
@@ -146,7 +160,9 @@ def test_a_model_is_saved_and_loaded_again_and_again(tmp_path):
 def test_parameters_of_the_training_that_are_code_are_left_out(tmp_path):
     X, y, new = SEQUENCE
     seen = []
-    net = ms.SequenceLabeler(oracle=lambda problem: ms.solve(problem), callback=seen.append, checkpoint=tmp_path / "c", max_iter=3, tol=0.5)
+    net = ms.SequenceLabeler(
+        oracle=lambda problem: ms.solve(problem), callback=seen.append, checkpoint=tmp_path / "c", max_iter=3, tol=0.5
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         net.fit(X, y)

@@ -46,6 +46,7 @@ NAMES = (
 _KINDS = ("multilabel", "multiclass", "binary")
 _DROPPED = ("callback", "checkpoint")
 _TRAINING = ("learner", "oracle", "loss", "class_weight", "cv", "Cs")
+_LISTS = ("Cs", "class_weight", "classes", "cv", "label_graph", "loss", "tie")
 _FACTS = ("gamma_", "C_", "Cs_", "scores_", "n_features_in_", "feature_names_in_", "n_iter_")
 _NUMBERS = ("objective", "lower_bound", "seconds", "oracle_seconds", "qp_seconds", "finished")
 _COUNTS = ("n_iter", "n_oracle_calls")
@@ -303,7 +304,11 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
     reader, name = Reader(arrays), header["estimator"]
     if name not in NAMES:
         raise ValueError(f"the estimator {name!r:.60} is none of {', '.join(NAMES)}")
-    estimator = getattr(estimators, name)(**{str(key): reader.value(own) for key, own in header["parameters"].items()})
+    parameters = {str(key): reader.value(own) for key, own in header["parameters"].items()}
+    wrong = [key for key, own in parameters.items() if key not in _LISTS and isinstance(own, (list, tuple, dict, np.ndarray))]
+    if wrong:
+        raise ValueError(f"the parameter {wrong[0]!r:.40} is a list")
+    estimator = getattr(estimators, name)(**parameters)
     classes = _read_classes(header["classes"], reader)
     weights, more = np.ascontiguousarray(arrays["weights"], dtype=np.float64), arrays["more_weights"].astype(np.float64)
     model = rebuild(header["model"], classes, weights, reader)
@@ -380,6 +385,11 @@ def _read_objective(given: Any, source: str) -> StoredObjective:
 def _read_result(given: Any, trace: np.ndarray, weights: np.ndarray, certificate: Any) -> LearningResult:
     reader = Reader({})
     numbers: dict[str, Any] = {name: float(reader.value(given[name])) for name in _NUMBERS}
+    times = [numbers[name] for name in ("seconds", "oracle_seconds", "qp_seconds", "finished")]
+    if not all(0 <= own < 1e12 for own in times) or not numbers["lower_bound"] <= numbers["objective"] + 1e-6 * abs(
+        numbers["objective"]
+    ):
+        raise ValueError("the result has no sound numbers")
     numbers |= {name: int(given[name]) for name in _COUNTS}
     if trace.shape != (len(trace), 5) or not np.isfinite(trace[:, [0, 4]]).all():
         raise ValueError(f"a trace of shape {trace.shape}")
