@@ -33,7 +33,7 @@ def answers(net, new):
 
 
 if __name__ == "__main__":
-    from maxsum.storage.model_file import VERSION
+    from maxsum.storage.format import VERSION
 
     FOLDER.mkdir(exist_ok=True)
     for name, net, new in trained():

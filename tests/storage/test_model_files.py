@@ -114,7 +114,7 @@ def test_the_proof_holds_on_the_training_data(name, tmp_path):
 def test_a_proof_needs_the_data_of_the_training(tmp_path):
     net, X, y, _ = fitted("sequence")
     ms.save_model(net, tmp_path / "m", certificate=True)
-    with pytest.raises(ModelFileError, match="fingerprint .* trained on others"):
+    with pytest.raises(ModelFileError, match=r"fingerprint .* trained on others"):
         verify_model(tmp_path / "m", [2 * x for x in X], y)
     with pytest.raises(ModelFileError, match="fingerprint"):
         verify_model(tmp_path / "m", X, [1 - np.minimum(own, 1) for own in y])
@@ -139,7 +139,7 @@ def test_what_needs_the_data_is_refused(tmp_path):
     net, X, y, _ = fitted("sequence")
     ms.save_model(clone(net).set_params(warm_start=True).fit(X, y), tmp_path / "m", certificate=True)
     other = ms.load_model(tmp_path / "m")
-    with pytest.raises(NotFittedError, match="holds no training data.*verify_model"):
+    with pytest.raises(NotFittedError, match=r"holds no training data.*verify_model"):
         other.result_.certificate.verify(other.objective_, other.result_.weights)
     with pytest.raises(NotFittedError, match="no planes to go on from"):
         other.fit(X, y)
@@ -209,10 +209,10 @@ def test_functions_that_predict_are_refused(tmp_path):
 
 
 def test_only_fitted_estimators_of_ours_are_saved(tmp_path):
-    with pytest.raises(ModelFileError, match="not fitted.* Call fit"):
+    with pytest.raises(ModelFileError, match=r"not fitted.* Call fit"):
         ms.save_model(ms.GridLabeler(), tmp_path / "m")
     pipeline = make_pipeline(StandardScaler(), ms.MultiLabelClassifier(tol=0.1)).fit(*TABLE[:2])
-    with pytest.raises(ModelFileError, match="Pipeline, wanted one of.* save the last step"):
+    with pytest.raises(ModelFileError, match=r"Pipeline, wanted one of.* save the last step"):
         ms.save_model(pipeline, tmp_path / "m")
 
     class GridLabeler(ms.GridLabeler):
