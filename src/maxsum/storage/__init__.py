@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .model_file import load_model, read_header, save_model, verify_model
+from .loading import load_model, read_header, verify_model
+from .saving import save_model
 
 __all__ = ["load_model", "read_header", "save_model", "verify_model"]

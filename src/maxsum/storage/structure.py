@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.errors import ModelFileError
 from ..core.graph import Graph
+from ..core.validation import LARGEST
 from ..estimators.memory import check_room
 from ..models.convex import Convex, ConvexBound
 from ..models.features import NodeFeatures
@@ -66,8 +67,10 @@ def _potentials(model: MultiLabelBound) -> str:
 def rebuild(given: Any, classes: tuple[np.ndarray, ...], weights: np.ndarray, reader: Reader) -> Any:
     """The model that a description stands for, without data; ValueError and others where it is none."""
     model = _rebuild(given, classes, len(weights), reader)
-    if weights.shape != (model.n_weights,) or not np.isfinite(weights).all():
-        raise ValueError(f"the model has {model.n_weights} weights, and {weights.size} are given, or some are not finite")
+    if weights.shape != (model.n_weights,):
+        raise ValueError(f"the model has {model.n_weights} weights, and {weights.size} are given")
+    if not (np.abs(weights) <= LARGEST).all():
+        raise ValueError("a weight is not finite, or absurdly large")
     if isinstance(model, ConvexBound):
         if not np.allclose(model.project(weights), weights, rtol=1e-9, atol=1e-12):
             raise ValueError("the weights are no convex energy")

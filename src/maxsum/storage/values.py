@@ -113,12 +113,14 @@ class Writer:
     def _rows(self, flat: np.ndarray, sizes: list[int], name: str) -> list[Any]:
         return [self._put(flat, name), self._put(np.cumsum(sizes, dtype=np.int64), f"{name}.ends")]
 
-    def _put(self, array: np.ndarray, name: str) -> dict[str, str]:
+    def _put(self, array: np.ndarray, name: str) -> dict[str, Any]:
+        """The order in memory is kept, as the last digits of matrix products depend on it."""
         own = name
         while own in self.arrays:
             own += "'"
-        self.arrays[own] = array
-        return {"array": own}
+        turned = array.flags.f_contiguous and not array.flags.c_contiguous
+        self.arrays[own] = array.T if turned else array
+        return {"array": own, "turned": True} if turned else {"array": own}
 
 
 class Reader:
@@ -133,7 +135,8 @@ class Reader:
         if isinstance(given, list):
             return [self.value(own) for own in given]
         if "array" in given:
-            return self.arrays[given["array"]]
+            array = self.arrays[given["array"]]
+            return array.T if given.get("turned") is True else array
         if "float" in given:
             return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[given["float"]]
         if "scalar" in given:

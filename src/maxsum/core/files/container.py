@@ -23,7 +23,7 @@ from ..errors import MaxsumError
 from .store import atomic
 
 _LENGTH = struct.Struct("<Q")
-_CHUNK = 2**20
+_CHUNK = 2**16
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
-"""Model files: a fitted estimator in one file, written whole or not at all, that is read without executing anything."""
+"""Reading model files: nothing in them is executed, and what is not sound is refused."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,123 +9,18 @@ import numpy as np
 
 from .. import estimators
 from ..core.errors import MaxsumError, ModelFileError
-from ..core.files.container import Container, digest_arrays
 from ..core.result import Guarantee, Termination
-from ..estimators.base import Labeler
 from ..estimators.cross_validation import CrossValidated
 from ..estimators.multilabel import MultiLabelClassifier
 from ..estimators.targets import Rule
-from ..inference.base import Solver
 from ..learning.certificate import LearningVerification
 from ..learning.result import LearningPoint, LearningResult
 from ..learning.stored import StoredObjective
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
-from .structure import describe, rebuild
-from .values import LeftOut, Reader, Writer, described, noted
-
-VERSION = 1
-FILE = Container(
-    "model file",
-    b"maxsum model\0",
-    VERSION,
-    ModelFileError,
-    "Write it again with maxsum.save_model, or read it with the maxsum that wrote it.",
-)
-NAMES = (
-    "GraphLabeler",
-    "GraphLabelerCV",
-    "GridLabeler",
-    "GridLabelerCV",
-    "MultiLabelClassifier",
-    "MultiLabelClassifierCV",
-    "SequenceLabeler",
-    "SequenceLabelerCV",
-)
-_KINDS = ("multilabel", "multiclass", "binary")
-_DROPPED = ("callback", "checkpoint")
-_TRAINING = ("learner", "oracle", "loss", "class_weight", "cv", "Cs")
-_FACTS = ("gamma_", "C_", "Cs_", "scores_", "n_features_in_", "feature_names_in_", "n_iter_")
-_NUMBERS = ("objective", "lower_bound", "seconds", "oracle_seconds", "qp_seconds", "finished")
-_COUNTS = ("n_iter", "n_oracle_calls")
-
-
-def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, notes: dict[str, Any] | None = None) -> None:
-    """Write a fitted estimator to one file, whole or not at all.
-
-    The file holds weights, classes, features, parameters and what is proven about the weights, but no training data and no code: see
-    `load_model`. ``callback`` and ``checkpoint`` are left out. So are parameters of the training that a file cannot express, such as
-    an oracle that is a function; what is left out is named in the header, and training with the loaded estimator is then refused.
-
-    Parameters
-    ----------
-    estimator : GraphLabeler, GridLabeler, SequenceLabeler, MultiLabelClassifier, or one of their ``...CV`` versions
-        Fitted.
-    path : str or Path
-    certificate : bool
-        Also keep the proof of the lower bound, for `verify_model`; it can be larger than the weights.
-    notes : dict, optional
-        What else to keep in the header, for `read_header`: text, finite numbers, None, lists and dicts of them.
-
-    Raises
-    ------
-    ModelFileError
-        If the estimator is not fitted, or has something that predictions need and a file cannot hold: a kernel function, or classes
-        other than text, numbers, None and tuples of them.
-
-    Examples
-    --------
-    >>> import tempfile, maxsum as ms
-    >>> net = ms.SequenceLabeler().fit([[{"word": "dog"}, {"word": "barks"}]], [["N", "V"]])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ms.save_model(net, f"{folder}/tagger.maxsum")
-    ...     ms.load_model(f"{folder}/tagger.maxsum").predict([[{"word": "dog"}]])[0].tolist()
-    ['N']
-    """
-    name = type(estimator).__name__
-    if name not in NAMES or type(estimator) is not getattr(estimators, name):
-        raise ModelFileError(
-            f"the estimator is a {name}, wanted one of {', '.join(NAMES)}. Of a pipeline save the last step; keep others with pickle."
-        )
-    if not hasattr(estimator, "result_"):
-        raise ModelFileError(f"this {name} is not fitted, so there is nothing to save. Call fit first.")
-    from .. import __version__
-
-    writer, left_out = Writer(), {}
-    parameters = {}
-    for key, value in estimator.get_params(deep=False).items():
-        if key in _DROPPED:
-            value = None
-        elif key in _TRAINING and not (key == "oracle" and isinstance(value, Solver)):
-            value = _expressible(value)
-            if isinstance(value, LeftOut):
-                left_out[key] = value.kind
-        parameters[key] = writer.value(value, f"parameter.{key}")
-    model, objective, result = estimator.model_, estimator.objective_, estimator.result_
-    header = {
-        "library": __version__,
-        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
-        "estimator": name,
-        "parameters": parameters,
-        "left_out": left_out,
-        "classes": _classes(estimator, writer),
-        "model": describe(model, writer),
-        "objective": _objective(model, objective),
-        "result": _result(result),
-        "certificate": _summary(result.certificate),
-        "proof": writer.value(result.certificate, "certificate") if certificate else None,
-        "facts": {key: writer.value(getattr(estimator, key), key) for key in _FACTS if hasattr(estimator, key)},
-        "kind": getattr(estimator, "_kind", None),
-        "notes": noted(notes),
-    }
-    trace = [[p.iteration, p.seconds, p.objective, p.lower_bound, p.n_oracle_calls] for p in result.trace]
-    arrays = {
-        "weights": estimator.weights_,
-        "more_weights": result.weights[len(estimator.weights_) :],
-        "trace": np.array(trace, dtype=np.float64).reshape(-1, 5),
-        **writer.arrays,
-    }
-    FILE.save(path, header, arrays)
+from .format import COUNTS, FACTS, FILE, KINDS, LISTS, NAMES, NUMBERS, fingerprint
+from .structure import rebuild
+from .values import Reader
 
 
 def load_model(path: str | Path) -> Any:
@@ -230,89 +124,21 @@ def verify_model(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Learn
     return proof.verify(objective, net.result_.weights)  # type: ignore[no-any-return]
 
 
-def fingerprint(objective: Any) -> str:
-    """SHA-256 of samples, labels, and weights of examples (with C) of an objective."""
-    model = objective.model
-    data, labels = model.data, model.labels
-    parts = [data.node_ptr, data.edges, data.n_states, data.node_types, data.node_weights, objective.c]
-    for matrix in (data.x, data.f):
-        parts += [matrix.indptr, matrix.indices, matrix.data] if hasattr(matrix, "indptr") else [matrix]
-    return digest_arrays([*parts, np.zeros(0) if labels is None else labels]).hex()
-
-
-# ---- writing ---------------------------------------------------------------------------------------------------
-
-
-def _expressible(value: Any) -> Any:
-    """A training parameter, or what stands for it where a file cannot hold it."""
-    try:
-        Writer().value(value, "")
-    except ModelFileError:
-        return described(value)
-    return value
-
-
-def _classes(estimator: Any, writer: Writer) -> dict[str, Any]:
-    """Arrays of classes, one for each node type; one alone if they share it."""
-    own = list(estimator.model_.classes) if isinstance(estimator, Labeler) else [estimator.classes_]
-    shared = all(one is own[0] for one in own)
-    return {
-        "of_types": [writer.value(one, f"classes.{t}") for t, one in enumerate(own[:1] if shared else own)],
-        "n_types": len(own),
-        "coded": getattr(estimator, "_coding", None) is not None,
-    }
-
-
-def _objective(model: Any, objective: Any) -> dict[str, Any]:
-    if isinstance(objective, StoredObjective):
-        return {name: value for name, value in vars(objective).items() if name != "source"}
-    return {
-        "surrogate": objective.surrogate,
-        "kind": type(objective).__name__,
-        "C": float(objective.C),
-        "n_examples": int(model.n_examples),
-        "n_nodes": len(model.data.n_states),
-        "fingerprint": fingerprint(objective),
-    }
-
-
-def _result(result: LearningResult) -> dict[str, Any]:
-    writer = Writer()
-    return {
-        "learner": result.learner,
-        "message": result.message,
-        "termination": str(result.termination),
-        "guarantee": str(result.guarantee),
-        "oracle_guarantee": str(result.oracle_guarantee),
-        "gap": writer.value(result.gap, "gap"),
-        "relative_gap": writer.value(result.relative_gap, "relative_gap"),
-        **{name: writer.value(float(getattr(result, name)), name) for name in _NUMBERS},
-        **{name: int(getattr(result, name)) for name in _COUNTS},
-    }
-
-
-def _summary(certificate: Any) -> dict[str, Any] | None:
-    """Kind and size of a proof."""
-    if certificate is None:
-        return None
-    alpha = getattr(certificate, "alpha", None)
-    return {"kind": type(certificate).__name__, "n_planes": None if alpha is None else len(alpha)}
-
-
-# ---- reading ---------------------------------------------------------------------------------------------------
-
-
 def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -> Any:
     reader, name = Reader(arrays), header["estimator"]
     if name not in NAMES:
         raise ValueError(f"the estimator {name!r:.60} is none of {', '.join(NAMES)}")
-    estimator = getattr(estimators, name)(**{str(key): reader.value(own) for key, own in header["parameters"].items()})
+    parameters = {str(key): reader.value(own) for key, own in header["parameters"].items()}
+    wrong = [key for key, own in parameters.items() if key not in LISTS and isinstance(own, (list, tuple, dict, np.ndarray))]
+    if wrong:
+        raise ValueError(f"the parameter {wrong[0]!r:.40} is a list")
+    estimator = getattr(estimators, name)(**parameters)
     classes = _read_classes(header["classes"], reader)
     weights, more = np.ascontiguousarray(arrays["weights"], dtype=np.float64), arrays["more_weights"].astype(np.float64)
     model = rebuild(header["model"], classes, weights, reader)
     facts = header["facts"]
-    if not set(facts) <= set(_FACTS):
-        raise ValueError(f"facts {sorted(set(facts) - set(_FACTS))} are unknown")
+    if not set(facts) <= set(FACTS):
+        raise ValueError(f"facts {sorted(set(facts) - set(FACTS))} are unknown")
     for key, own in facts.items():
         setattr(estimator, key, reader.value(own))
     if type(estimator.n_features_in_) is not int or estimator.n_features_in_ < 0:
@@ -345,7 +171,7 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
 
 def _multilabel(estimator: Any, model: Any, classes: tuple[np.ndarray, ...], kind: Any) -> Any:
     base: Any = model.base if isinstance(model, ConvexBound) else model
-    if kind not in _KINDS or (kind == "multiclass") == isinstance(base, MultiLabelBound):
+    if kind not in KINDS or (kind == "multiclass") == isinstance(base, MultiLabelBound):
         raise ValueError(f"labels of the kind {kind!r:.40} with a {type(base).__name__}")
     several = isinstance(base, MultiLabelBound)
     width = len(base.node_index) // max(1, base.graph.n_nodes) if several else len(base.node_index)
@@ -382,8 +208,13 @@ def _read_objective(given: Any, source: str) -> StoredObjective:
 
 def _read_result(given: Any, trace: np.ndarray, weights: np.ndarray, certificate: Any) -> LearningResult:
     reader = Reader({})
-    numbers: dict[str, Any] = {name: float(reader.value(given[name])) for name in _NUMBERS}
-    numbers |= {name: int(given[name]) for name in _COUNTS}
+    numbers: dict[str, Any] = {name: float(reader.value(given[name])) for name in NUMBERS}
+    times = [numbers[name] for name in ("seconds", "oracle_seconds", "qp_seconds", "finished")]
+    if not all(0 <= own < 1e12 for own in times) or not numbers["lower_bound"] <= numbers["objective"] + 1e-6 * abs(
+        numbers["objective"]
+    ):
+        raise ValueError("the result has no sound numbers")
+    numbers |= {name: int(given[name]) for name in COUNTS}
     if trace.shape != (len(trace), 5) or not np.isfinite(trace[:, [0, 4]]).all():
         raise ValueError(f"a trace of shape {trace.shape}")
     points = tuple(LearningPoint(int(row[0]), row[1], row[2], row[3], int(row[4])) for row in trace.tolist())
