@@ -30,12 +30,12 @@ SEQUENCE = (
     CHAINS[:6],
     [RANDOM.normal(size=(n, 3)) for n in (5, 1, 7)],
 )
+SENTENCES = [[{"word": w, "length": len(w)} for w in RANDOM.choice(WORDS, size=4)] for _ in range(6)]
 TEXT = (
-    [[{"word": w, "length": len(w)} for w in RANDOM.choice(WORDS, size=4)] for _ in range(6)],
-    None,
+    SENTENCES,
+    [[TAGS[node["word"]] for node in x] for x in SENTENCES],
     [[{"word": "dog"}, {"word": "unseen"}, {"word": "sleeps", "length": 2}]],
 )
-TEXT = (TEXT[0], [[TAGS[node["word"]] for node in x] for x in TEXT[0]], TEXT[2])
 TABLE_X = RANDOM.normal(size=(40, 4))
 TABLE_Y = (TABLE_X @ RANDOM.normal(size=(4, 5)) + RANDOM.normal(size=(40, 5)) > 0).astype(int)
 TABLE = (TABLE_X[:30], TABLE_Y[:30], TABLE_X[30:])
@@ -115,7 +115,7 @@ CASES = {
     "sequence kernel": (ms.SequenceLabeler(features=Kernel("rbf", basis=5), **QUICK), SEQUENCE),
     "sequence kernel map": (ms.SequenceLabeler(features=KernelMap("poly", degree=2), **QUICK), SEQUENCE),
     "sequence likelihood": (ms.SequenceLabeler(surrogate="likelihood", **QUICK), SEQUENCE),
-    "sequence names": (ms.SequenceLabeler(**QUICK), _named(SEQUENCE, [("B", 1), None if False else "O", 3])),
+    "sequence names": (ms.SequenceLabeler(**QUICK), _named(SEQUENCE, [("B", 1), "O", 3])),
     "sequence numbers": (ms.SequenceLabeler(**QUICK), _named(SEQUENCE, [2.5, False, ("x", (None, 1))])),
     "sequence learner": (
         ms.SequenceLabeler(learner=BlockFrankWolfe(max_iter=20), loss=[[0, 1, 2], [1, 0, 1], [2, 1, 0]], class_weight=None),

@@ -196,15 +196,14 @@ def test_a_header_is_read_without_arrays(whole, tmp_path):
 def survive(path, data, new):
     """Whether changed data load and predict; an error of ours may say that they do not, anything else is a fault."""
     path.write_bytes(data)
-    tracemalloc.start()
-    start = time.process_time()
+    tracemalloc.reset_peak()
+    before, start = tracemalloc.get_traced_memory()[0], time.process_time()
     try:
         net = ms.load_model(path)
     except ModelFileError:
         return False
     finally:
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
+        peak = tracemalloc.get_traced_memory()[1] - before
         assert peak < 2**20 + 40 * len(data) and time.process_time() - start < 1
     with contextlib.suppress(MaxsumError):
         net.predict(new)
@@ -218,6 +217,10 @@ def test_fuzzed_models(name, tmp_path):
         warnings.simplefilter("ignore")
         ms.save_model(clone(estimator).fit(X, y), tmp_path / "m", certificate=True)
     good, rng, loaded, count = (tmp_path / "m").read_bytes(), random.Random(name), 0, 400
-    for _ in range(count):
-        loaded += survive(tmp_path / "m", mutate_container(rng, good, FILE), new)
+    tracemalloc.start()
+    try:
+        for _ in range(count):
+            loaded += survive(tmp_path / "m", mutate_container(rng, good, FILE), new)
+    finally:
+        tracemalloc.stop()
     assert 0 < loaded < count // 2

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..core.errors import ModelFileError
 from ..core.graph import Graph
+from ..core.memory import check_room
 from ..core.validation import LARGEST
-from ..estimators.memory import check_room
 from ..models.convex import Convex, ConvexBound
 from ..models.features import NodeFeatures
 from ..models.graph_model import GraphModel, Layout
