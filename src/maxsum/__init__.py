@@ -14,6 +14,7 @@ from .core.errors import (
     InvalidProblemError,
     InvalidSampleError,
     MaxsumError,
+    ModelFileError,
     NotAssociativeError,
     OracleError,
     ParseError,
@@ -43,6 +44,7 @@ __all__ = [
     "InvalidSampleError",
     "MaxsumError",
     "Messages",
+    "ModelFileError",
     "MultiLabelClassifier",
     "MultiLabelClassifierCV",
     "NotAssociativeError",
@@ -60,17 +62,32 @@ __all__ = [
     "graphs",
     "inference",
     "learning",
+    "load_model",
     "losses",
     "metrics",
     "models",
     "plotting",
     "read_problem",
     "report",
+    "save_model",
     "solve",
+    "storage",
 ]
 
 
-_MODULES = ("datasets", "estimators", "graphs", "inference", "learning", "losses", "metrics", "models", "plotting", "report")
+_MODULES = (
+    "datasets",
+    "estimators",
+    "graphs",
+    "inference",
+    "learning",
+    "losses",
+    "metrics",
+    "models",
+    "plotting",
+    "report",
+    "storage",
+)
 _HOME = {
     "GraphLabeler": ".estimators",
     "GraphLabelerCV": ".estimators",
@@ -81,7 +98,9 @@ _HOME = {
     "MultiLabelClassifierCV": ".estimators",
     "SequenceLabeler": ".estimators",
     "SequenceLabelerCV": ".estimators",
+    "load_model": ".storage",
     "read_problem": ".core.files",
+    "save_model": ".storage",
     "solve": ".inference",
 }
 

@@ -19,6 +19,7 @@ from ..learning.driver import Learner
 from ..learning.objective import MarginObjective
 from ..learning.result import LearningResult
 from ..learning.smooth import SmoothObjective
+from ..learning.stored import StoredObjective
 from ..models.bound import BoundModel
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
@@ -86,6 +87,7 @@ class Labeler(NestedParameters, Prediction, ABC):
     symmetric: bool
     classes: Any
     checkpoint: str | Path | None
+    checkpoint_seconds: float
     class_weight: Any
     warm_start: bool
     homogeneous: bool = True
@@ -239,6 +241,8 @@ class Labeler(NestedParameters, Prediction, ABC):
         Smooth objectives have no planes, but weights to start from.
         """
         before: Any = getattr(self, "objective_", None)
+        if self.warm_start and isinstance(before, StoredObjective):
+            before.refuse_warm_start()
         if not self.warm_start or type(before) is not type(objective) or before.digest != objective.digest:
             return objective, None
         if isinstance(objective, SmoothObjective):

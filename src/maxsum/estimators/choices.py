@@ -110,7 +110,7 @@ def likelihood_objective(estimator: Any, bound: BoundModel, weight: np.ndarray, 
 
 def check_likelihood(objective: Any, surrogate: Any) -> None:
     """Refuse probabilities of a model that was not trained for them."""
-    if not isinstance(objective, LikelihoodObjective):
+    if objective.surrogate != "likelihood":
         raise InvalidSampleError(
             f"predict_marginals needs a model trained with surrogate='likelihood', but this one was with surrogate={surrogate!r}, whose "
             "scores are no logarithms of probabilities. Set surrogate='likelihood' and fit again."
@@ -168,7 +168,8 @@ def choose_learner(estimator: Any, default: str, names: Collection[str] = LEARNE
         max_iter=estimator.max_iter,
         time_limit=estimator.time_limit,
         random_state=estimator.random_state,
-        checkpoint=getattr(estimator, "checkpoint", None),
+        checkpoint=estimator.checkpoint,
+        checkpoint_seconds=estimator.checkpoint_seconds,
     )
     return own
 

@@ -31,7 +31,7 @@ class GridLabeler(Labeler):
     Parameters
     ----------
     potentials, surrogate, learner, loss, features, oracle, C, tol, max_iter, time_limit, random_state, n_jobs, callback, bias,
-    symmetric, classes, checkpoint, class_weight, warm_start
+    symmetric, classes, checkpoint, class_weight, warm_start, smoothing, solver, checkpoint_seconds
         As in `GraphLabeler`.
     connectivity : {4, 8}
         Neighbours of a pixel.
@@ -92,6 +92,7 @@ class GridLabeler(Labeler):
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
+        checkpoint_seconds: float = 30.0,
     ):
         self._keep(locals())
 

@@ -81,25 +81,11 @@ class GraphModel:
         known = as_classes(classes, samples, labels)
         coded = None if labels is None else encode_labels(labels, samples, known)
         features = (auto(samples) if self.features == "auto" else self.features).fit(samples)
-        n_labels = max((len(c) for c in known), default=0)
         layout = Layout(
             replace(self, features=features), len(known), tuple(len(c) for c in known), *_edge_layout(self, samples),
             *cliques,
         )  # fmt: skip
-        data = layout.encode(samples)
-        node_index, n_node = layout.node_index(n_labels)
-        edge_index, n_weights = layout.edge_index(n_labels, n_node)
-        clique_index, n_weights = layout.clique_index(n_labels, n_weights)
-        if self.potentials == "supermodular":
-            cone = Cone.supermodular(n_weights, edge_index)
-        elif self.potentials == "general":
-            cone = Cone.free(n_weights)
-        else:
-            cone = Cone.nonnegative(n_weights, np.arange(n_node, n_weights))
-        names = partial(_names, layout, node_index, edge_index, clique_index, n_weights, known)
-        return BoundModel(
-            layout.encode, data, node_index, edge_index, cone, known, n_labels, names, coded, clique_index=clique_index
-        )
+        return layout.bound(layout.encode(samples), known, coded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +105,23 @@ class Layout:
     def width(self) -> int:
         """Node features of one type."""
         return int(self.model.features.n_features) + self.model.bias
+
+    def bound(self, data: Encoded, classes: tuple[np.ndarray, ...], labels: np.ndarray | None = None) -> BoundModel:
+        """The model of this layout on encoded data."""
+        n_labels = max(self.n_classes, default=0)
+        node_index, n_node = self.node_index(n_labels)
+        edge_index, n_weights = self.edge_index(n_labels, n_node)
+        clique_index, n_weights = self.clique_index(n_labels, n_weights)
+        if self.model.potentials == "supermodular":
+            cone = Cone.supermodular(n_weights, edge_index)
+        elif self.model.potentials == "general":
+            cone = Cone.free(n_weights)
+        else:
+            cone = Cone.nonnegative(n_weights, np.arange(n_node, n_weights))
+        names = partial(_names, self, node_index, edge_index, clique_index, n_weights, classes)
+        return BoundModel(
+            self.encode, data, node_index, edge_index, cone, classes, n_labels, names, labels, clique_index=clique_index
+        )
 
     def encode(self, samples: Sequence[GraphSample]) -> Encoded:
         """Features of samples as the union that this layout describes."""
