@@ -69,3 +69,7 @@ class OracleError(MaxsumError, RuntimeError):
 
 class CheckpointError(MaxsumError, ValueError):
     """A checkpoint that is broken, of another version, or of other data."""
+
+
+class ExecutorError(MaxsumError, RuntimeError):
+    """Workers died again and again, or the scheduler of a cluster is gone."""
