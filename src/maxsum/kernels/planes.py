@@ -36,6 +36,7 @@ class Weights(NamedTuple):
     row_val: np.ndarray  # float64
     row_norm: np.ndarray  # float64 (R,): squared norms
     mu: np.ndarray  # float64 (R,)
+    sigma: float = 1.0  # steps count this much in ``plain``: above 1 where others move the weights at the same time
 
 
 class Scratch(NamedTuple):
