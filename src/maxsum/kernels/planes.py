@@ -280,6 +280,13 @@ def drop(design, planes, j, oldest):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def drop_all(design, planes, oldest):  # type: ignore[no-untyped-def]
+    """`drop` the planes of every example ``j`` that had no weight in ``oldest[j]`` visits."""
+    for j in range(len(oldest)):
+        drop(design, planes, j, oldest[j])
+
+
+@kernel
 def insert_all(design, planes, examples, ptr, labels, oldest, scratch, full):  # type: ignore[no-untyped-def]
     """`insert` one labelling for each of ``examples``; ``full[i]`` is set where there was no room."""
     for i in range(len(examples)):
