@@ -93,7 +93,9 @@ def visit(design, planes, weights, j, max_steps, scratch):  # type: ignore[no-un
         gained = size * (slope - 0.5 * size * curve)
         gain += gained
         for i in range(used):
-            gradient[i] -= size * weights.sigma * (planes.gram[base + i * capacity + high] - planes.gram[base + i * capacity + low])
+            gradient[i] -= (
+                size * weights.sigma * (planes.gram[base + i * capacity + high] - planes.gram[base + i * capacity + low])
+            )
         if gained < 1e-2 * gain:
             break
     for i in range(used):

@@ -123,9 +123,8 @@ class Ascent:
         share = 0.9 * self.exact_gaps / self.exact_gaps.sum() + 0.1 / n
         return self.random.choice(n, n, p=share / share.sum())
 
-    def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """One round over all examples in batches, each asked at the newest weights: examples and slacks there."""
-        order = self.draw()
+    def batches(self, order: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Examples in batches, each asked at the newest weights: examples and slacks there."""
         for start in range(0, len(order), self.batch):
             examples = np.unique(order[start : start + self.batch])
             answer = self.objective.ask(self.query(), examples, _QUICK)
@@ -178,7 +177,7 @@ class _Trained(Ascent):
     def exact_round(self) -> float:
         """One round over all examples; returns an estimate of the relative gap."""
         slack, seen = np.zeros(self.objective.n_examples), 0
-        for examples, own in self.batches():
+        for examples, own in self.batches(self.draw()):
             slack[examples] = own
             seen += self.batch
             self.steps += 1

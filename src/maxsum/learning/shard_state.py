@@ -25,7 +25,12 @@ def state_path(folder: str | Path, shard: int, version: int) -> Path:
 
 
 def write_state(
-    folder: str | Path, origin: Mapping[str, Any], shard: int, version: int, state: Mapping[str, np.ndarray], keep: Iterable[int]
+    folder: str | Path,
+    origin: Mapping[str, Any],
+    shard: int,
+    version: int,
+    state: Mapping[str, np.ndarray],
+    keep: Iterable[int],
 ) -> None:
     """Write a state, whole or not at all, then remove those of rounds that are not in ``keep``.
 

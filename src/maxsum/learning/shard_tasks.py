@@ -30,8 +30,14 @@ class ShardSource(Protocol):
     cone : Cone
     """
 
-    sizes: np.ndarray
-    cone: Cone
+    @property
+    def sizes(self) -> np.ndarray: ...
+
+    @property
+    def cone(self) -> Cone: ...
+
+    def check(self, shard: int) -> None:
+        """Raise an error if the data of a shard have changed."""
 
     def objective(self, shard: int) -> Any:
         """The objective of one shard, whose ``c`` are those of the whole set."""
@@ -44,7 +50,8 @@ class ShardSource(Protocol):
 class Job:
     """A training, as tasks see it: the data, where states are kept, and how to work on a shard.
 
-    ``least_work`` are operations that a visit does at least, ``memory`` bytes of shards that a worker keeps open.
+    Each visit asks the oracle for one of ``parts`` parts of the examples, or for more until ``least_work`` operations are done;
+    ``memory`` are bytes of shards that a worker keeps open.
     """
 
     source: Any
@@ -52,6 +59,7 @@ class Job:
     origin: dict[str, Any]
     local: BlockFrankWolfe = field(default_factory=BlockFrankWolfe)
     seed: int = 0
+    parts: int = 1
     least_work: float = 0.0
     memory: int = 2**28
 
@@ -62,6 +70,7 @@ class Job:
             own = self.source.objective(shard)
             return own, {name: np.array(value) for name, value in own.state().items()}
 
+        self.source.check(shard)
         objective, fresh = _opened((self.folder, shard), load, self.memory)
         objective.restore(fresh)
         return objective
@@ -141,18 +150,21 @@ def visit(job: Job, number: int, place: Place, shared: tuple[np.ndarray, np.ndar
     random = np.random.default_rng([job.seed, number + 1, place.shard])
     ascent = Ascent(job.local, objective, store, random)
     ascent.dual = dual
+    n, turn, slack = objective.n_examples, 0, np.full(objective.n_examples, np.inf)
     if state is not None:
-        ascent.gaps[:] = state["gaps"]
+        ascent.gaps[:], slack, turn = state["gaps"], state["slack"].copy(), int(state["turn"][0])
     used, alpha, offset = store.planes.used.copy(), packed_alpha(store), offset_sum(store)
     store.keeps = True
-    slack = np.zeros(objective.n_examples)
-    for i in range(_MOST_ROUNDS):
-        for examples, own in ascent.batches():
-            if i == 0:
-                slack[examples] = own
+    parts = max(1, min(job.parts, n))
+    for _ in range(_MOST_ROUNDS * parts):
+        order = np.random.default_rng([job.seed, place.shard, turn // parts]).permutation(n)
+        for examples, own in ascent.batches(order[turn % parts :: parts]):
+            slack[examples] = own
+        turn += 1
         if ascent.work >= job.least_work:
             break
-    new = {**pack(store, used, alpha), **objective.state(), "gaps": ascent.gaps}
+    kept = {"gaps": ascent.gaps, "slack": slack, "turn": np.array([turn])}
+    new = {**pack(store, used, alpha), **objective.state(), **kept}
     write_state(job.folder, job.origin, place.shard, number, new, (place.version, *place.keep))
     change = weights.plain - plain
     if len(mu):

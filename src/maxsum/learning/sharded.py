@@ -7,7 +7,6 @@ import tempfile
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from .certificate import DualCertificate, LearningVerification
 from .checkpoint import digest_arrays
 from .driver import Learner, LearningCallback, Training
 from .executor import Executor, as_executor
-from .objective import Answer, Key, Objective, Plane
+from .objective import Answer, Objective, Plane
+from .oracles import Key
 from .result import LearningResult, relative
 from .shard_tasks import Job, Place, ShardSource, Sum, evaluate_group, forget, load_store, split, tree_sum, visit_group
 
@@ -51,6 +51,10 @@ class ShardedObjective(Objective):
     def n_shards(self) -> int:
         return len(self.source.sizes)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the executor, which may hold connections; a copy works serially."""
+        return {**vars(self), "executor": as_executor()}
+
     def content(self) -> Iterable[np.ndarray]:
         return (np.frombuffer(self.source.digest(), dtype=np.uint8), self.source.sizes)
 
@@ -63,9 +67,7 @@ class ShardedObjective(Objective):
 
     def evaluate(self, w: np.ndarray) -> float:
         r"""The objective, shard by shard, by the independent way of each."""
-        total = self.gather(
-            _slack_group, self.n_shards, lambda a, b: (self.source, a, b), w, self.n_shards, "verify-objective"
-        )
+        total = self.gather(_slack_group, self.n_shards, lambda a, b: (self.source, a, b), w, self.n_shards, "verify-objective")
         return float(0.5 * (w @ w) + total)
 
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
@@ -74,7 +76,9 @@ class ShardedObjective(Objective):
         )
 
     def plane(self, j: int, key: Key) -> Plane:
-        raise UnsupportedProblemError("planes of a ShardedObjective stay with their shards; its certificate is a ShardCertificate.")
+        raise UnsupportedProblemError(
+            "planes of a ShardedObjective stay with their shards; its certificate is a ShardCertificate."
+        )
 
 
 def _slack_group(item: tuple[ShardSource, int, int], w: np.ndarray) -> float:
@@ -105,6 +109,9 @@ class ShardAscent(Learner):
     communication : float
         Operations in the time in which one weight is sent. A visit does at least ten times as many as the communication takes, so give
         more for slow nets, or make larger shards.
+    parts : int
+        A visit asks the oracle for one of so many parts of a shard, and goes over the stored planes of all its examples. More parts are
+        more visits, which bring shards together, for as many calls of the oracle.
     local : BlockFrankWolfe
         How a shard works; its limits and checkpoints have no effect.
     memory : int
@@ -118,6 +125,7 @@ class ShardAscent(Learner):
 
     width: int | None = None
     communication: float = 8.0
+    parts: int = 2
     local: BlockFrankWolfe = field(default_factory=BlockFrankWolfe)
     memory: int = 2**28
 
@@ -186,29 +194,32 @@ class _Rounds:
         self.width = min(n, learner.width or 4)
         least = _LOCAL * 2 * learner.communication * objective.n_weights
         origin = {"training": digest_arrays((*objective.content(), objective.c[:1])).hex()}
-        self.job = Job(objective.source, str(folder), origin, learner.local, learner.random_state, least, learner.memory)
+        seed, parts = learner.random_state, learner.parts
+        self.job = Job(objective.source, str(folder), origin, learner.local, seed, parts, least, learner.memory)
         self.sum, self.offset = np.zeros(objective.n_weights), 0.0
         self.version, self.gamma = np.full(n, -1), np.ones(n)
         self.saved = self.version.copy()
         self.slack = np.full(n, np.inf)
         self.number, self.position, self.sigma, self.work = 0, 0, float(self.width), 0.0
+        self.mean = np.zeros(objective.n_weights)
         self.gammas: list[float] = []
         self.duals: list[float] = []
         self.evaluated = False
         state = training.resume()
         if state is not None:
-            self.sum, self.version, self.gamma, self.slack = (np.array(state[k]) for k in ("sum", "version", "gamma", "slack"))
+            self.sum, self.mean, self.version = (np.array(state[name]) for name in ("sum", "mean", "version"))
+            self.gamma, self.slack = np.array(state["gamma"]), np.array(state["slack"])
             self.offset, self.sigma, self.work = (float(value) for value in state["numbers"])
             self.number, self.position = (int(value) for value in state["counts"])
             self.gammas, self.duals = state["gammas"].tolist(), state["duals"].tolist()
             self.saved = self.version.copy()
             training.n_iter += self.position > 0
-            training.certificate = self.certificate
+            training.certificate = self.certificate  # type: ignore[assignment]
         self.project()
 
     def state(self) -> dict[str, np.ndarray]:
         return {
-            "sum": self.sum, "version": self.version, "gamma": self.gamma, "slack": self.slack,
+            "sum": self.sum, "mean": self.mean, "version": self.version, "gamma": self.gamma, "slack": self.slack,
             "numbers": np.array([self.offset, self.sigma, self.work]), "counts": np.array([self.number, self.position]),
             "gammas": np.array(self.gammas), "duals": np.array(self.duals),
         }  # fmt: skip
@@ -257,6 +268,8 @@ class _Rounds:
         self.sum = self.sum + gamma * found.vector
         self.offset += gamma * offset
         self.project()
+        window = -(-objective.n_shards // self.width)
+        self.mean = self.mean + (self.weights - self.mean) / min(number + 1, max(1, window))
         self.version[shards], self.gamma[shards] = number, gamma
         for k, slack in found.facts:
             self.slack[k] = slack
@@ -275,9 +288,9 @@ class _Rounds:
         if self.objective.cone.is_free:
             return min(1.0, ideal), ideal
         low, high = min(1.0, ideal), 1.0
-        for _ in range(_BISECTIONS):
-            middle = high if high == 1.0 and low < 1.0 and _ == 0 else 0.5 * (low + high)
-            w, _mu = _projected(self.objective, self.sum + middle * change)
+        for i in range(_BISECTIONS):
+            middle = high if i == 0 else 0.5 * (low + high)
+            w, _ = _projected(self.objective, self.sum + middle * change)
             if offset - float(w @ change) >= 0:
                 low = middle
             else:
@@ -296,7 +309,7 @@ class _Rounds:
     def evaluate(self) -> None:
         """A pure evaluation: the value at the present weights, and the bound from planes, in the order of shards."""
         objective, training, tol = self.objective, self.training, self.learner.tol
-        w = objective.cone.repair(self.weights)
+        w = objective.cone.repair(self.mean)
         for efforts in ((), *_EFFORTS):
             places = [self.place(k) for k in range(objective.n_shards)]
             allowed = 0.25 * tol * (0.5 * float(w @ w) + float(min(self.slack.sum(), objective.C * 1e300)))
@@ -313,7 +326,7 @@ class _Rounds:
             objective.seconds += seconds
             self.sum = found.vector
             self.project()
-            training.bound(self.dual, self.certificate)
+            training.bound(self.dual, self.certificate)  # type: ignore[arg-type]
             exact = all(found.facts)
             half = 0.5 * float(w @ w)
             training.offer(w, half + proven, exact)
@@ -370,7 +383,9 @@ class ShardCertificate:
     def lower_bound(self, objective: ShardedObjective) -> float:
         """The bound, recomputed from features, shard by shard."""
         if (self.mu < 0).any() or not np.isfinite(self.mu).all() or len(self.mu) != objective.cone.matrix.shape[0]:
-            raise CertificateError("the cone multipliers of the certificate are negative, not finite, or too few: they prove nothing.")
+            raise CertificateError(
+                "the cone multipliers of the certificate are negative, not finite, or too few: they prove nothing."
+            )
         total: Sum = objective.gather(
             _bound_group, len(self.places), lambda a, b: (self, a, b), None, len(self.places), "verify-bound"
         )
