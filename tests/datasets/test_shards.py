@@ -52,8 +52,7 @@ def test_sequences_come_back(kind, tmp_path):
     dataset = write_shards(data, tmp_path, bytes=100)
     items, labels = every(dataset)
     for (x, y), item, own in zip(data, items, labels, strict=True):
-        dense = lambda a: a.toarray() if hasattr(a, "toarray") else a
-        np.testing.assert_array_equal(dense(item), dense(x))
+        np.testing.assert_array_equal(*(a.toarray() if hasattr(a, "toarray") else a for a in (item, x)))
         np.testing.assert_array_equal(own, y)
     assert dataset.n_shards > 1 and dataset.kind == "sequence"
     assert "x_val" not in dataset.shard(0).arrays
