@@ -30,6 +30,7 @@ MODULES = {
     "paths": "bench_paths",
     "chunking": "bench_chunking",
     "reliability": "bench_reliability",
+    "shards": "bench_shards",
     **{f"reproduce-{name}": f"bench_experiments:{name}" for name in sorted(EXPERIMENTS)},
 }
 

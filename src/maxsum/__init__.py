@@ -9,6 +9,7 @@ from .core.cliques import Cliques
 from .core.errors import (
     CertificateError,
     CheckpointError,
+    ExecutorError,
     InfeasibleError,
     InvalidGraphError,
     InvalidProblemError,
@@ -31,6 +32,7 @@ __all__ = [
     "CertificateError",
     "CheckpointError",
     "Cliques",
+    "ExecutorError",
     "Graph",
     "GraphLabeler",
     "GraphLabelerCV",

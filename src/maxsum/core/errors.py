@@ -73,3 +73,7 @@ class CheckpointError(MaxsumError, ValueError):
 
 class ModelFileError(MaxsumError, ValueError):
     """A model that cannot be written to a file, or a model file that is broken, hostile, or of another version."""
+
+
+class ExecutorError(MaxsumError, RuntimeError):
+    """Workers died again and again, or the scheduler of a cluster is gone."""

@@ -26,6 +26,7 @@
 `write_arff`, `write_libsvm_multilabel`             multi-label data, written
 `read_linked_pages`                                 pages with words, classes and links
 `read_sudoku`                                       puzzles and solutions
+`write_shards`, `ShardedDataset`                    training sets larger than memory, as folders of files
 =================================================== ==================================================================
 
 ``fetch_`` functions take what is in the folder that ``MAXSUM_DATA`` names, else what is in the cache (``MAXSUM_DATA_CACHE``, or
@@ -57,6 +58,7 @@ from .published import (
     fetch_yeast,
 )
 from .shape_sorter import colour_codes, make_shape_sorter
+from .shards import ShardedDataset, write_shards
 from .small import load_digits, load_noisy_blocks, load_shapes, load_sudoku
 from .source import MissingDataError, cache_folder, data_folder
 from .sources import SOURCES
@@ -75,6 +77,7 @@ __all__ = [
     "MaskCode",
     "MissingDataError",
     "MultiLabelData",
+    "ShardedDataset",
     "Table",
     "cache_folder",
     "colour_codes",
@@ -113,5 +116,6 @@ __all__ = [
     "write_arff",
     "write_graphml",
     "write_libsvm_multilabel",
+    "write_shards",
     "write_table",
 ]

@@ -41,7 +41,12 @@ def save_checkpoint(path: str | Path, learner: Learner, objective: Objective, ar
     OSError
         If the file cannot be written.
     """
-    FILE.save(path, _origin(learner, objective), arrays)
+    save_arrays(path, _origin(learner, objective), arrays)
+
+
+def save_arrays(path: str | Path, origin: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays and what they belong to, whole or not at all."""
+    FILE.save(path, origin, arrays)
 
 
 def load_checkpoint(path: str | Path, learner: Learner, objective: Objective) -> dict[str, np.ndarray]:
@@ -52,10 +57,17 @@ def load_checkpoint(path: str | Path, learner: Learner, objective: Objective) ->
     CheckpointError
         If the file is broken, of another version, or of another learner or other data.
     """
+    return load_arrays(path, _origin(learner, objective))
+
+
+def load_arrays(path: str | Path, origin: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays that `save_arrays` wrote with this origin."""
     header, arrays = FILE.load(path)
-    for name, wanted in _origin(learner, objective).items():
+    for name, wanted in origin.items():
         if header.get(name) != wanted:
-            raise FILE.fault(path, f"was written with another {_NAMES[name]}: found {header.get(name)}, wanted {wanted}")
+            raise FILE.fault(
+                path, f"was written with another {_NAMES.get(name, name)}: found {header.get(name)}, wanted {wanted}"
+            )
     return arrays
 
 

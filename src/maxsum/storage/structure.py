@@ -109,7 +109,7 @@ def _rebuild(given: Any, classes: tuple[np.ndarray, ...], n_weights: int, reader
     if kind != "graph":
         raise ValueError(f"a model of the unknown kind {kind!r}")
     layout = _layout(given, classes, n_weights, reader)
-    return layout.bound(layout.encode([]), classes, np.zeros(0, dtype=np.int32))
+    return layout.bound(classes, labels=np.zeros(0, dtype=np.int32))
 
 
 def _layout(given: Any, classes: tuple[np.ndarray, ...], n_weights: int, reader: Reader) -> Layout:
