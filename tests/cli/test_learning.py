@@ -221,6 +221,10 @@ def test_graphs(graph, maxsum):
     nodes, edges = graph / "test" / "nodes.csv", graph / "test" / "edges.csv"
     maxsum("predict", model, nodes, "--edges", edges, "--out", graph / "other.csv")
     assert (graph / "other.csv").read_text() == (graph / "out.csv").read_text()
+    own = graph / "train"
+    maxsum("fit", own / "nodes.csv", "--edges", own / "edges.csv", "--out", graph / "same")
+    np.testing.assert_array_equal(ms.load_model(graph / "same").weights_, ms.load_model(model).weights_)
+    assert str(graph) not in json.dumps(maxsum("info", graph / "same", json_=True)["notes"])
     assert "say where its edges are" in maxsum("predict", model, nodes, "--out", graph / "x.csv", code=2).stderr
 
 

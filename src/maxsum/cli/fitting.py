@@ -180,7 +180,7 @@ def save_fitted(fitted: Fitted, plan: Plan, checkpoint: Path | None, proof: bool
     fitted.estimator.set_params(callback=None, checkpoint=None)
     notes = {
         "task": plan.task,
-        "reader": fitted.form.settings,
+        "reader": {name: value for name, value in fitted.form.settings.items() if name != "edges"},
         "trained_on": {"name": plan.data.name, "words": fitted.content.words},
     }
     maxsum.save_model(fitted.estimator, plan.out, notes=notes, certificate=proof)
