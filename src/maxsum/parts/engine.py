@@ -19,12 +19,10 @@ STATE = "state.arrays"
 
 
 class Labelling(NamedTuple):
-    """A labelling of all parts: its number, its score, and for samples its features and its loss."""
+    """A labelling of all parts: its number, and its score."""
 
     generation: int
     score: float
-    features: np.ndarray | None
-    loss: float
 
 
 class Engine:
@@ -85,7 +83,7 @@ class Engine:
         self.n_rounds += n
         return [self.offset + math.fsum(own) for own in bounds]
 
-    def label(self, features: bool = False) -> Labelling:
+    def label(self) -> Labelling:
         """A new labelling, by conditioning in the order of a forward pass and local search; its files stay until `drop`."""
         self.generation += 1
         last = len(self.batches) - 1
@@ -96,15 +94,22 @@ class Engine:
             outcomes = self._visit(self.batches[colour], "DP" if colour == last else "P", self.generation)
             scores |= dict(zip(self.batches[colour].tolist(), (outcome.score for outcome in outcomes), strict=True))
         score = self.offset + math.fsum(scores[p] for p in sorted(scores))
-        psi, loss = self.features(self.generation, self.labels) if features else (None, 0.0)
-        return Labelling(self.generation, score, psi, loss)
+        return Labelling(self.generation, score)
 
-    def features(self, generation: int, labels: np.ndarray) -> tuple[np.ndarray, float]:
-        """Features and loss of a labelling, summed in the order of the parts."""
+    def label_truly(self) -> Labelling:
+        """The true labels of a sample as a labelling."""
+        self.generation += 1
+        self._visit(np.arange(self.parts.n_parts), "T", self.generation)
+        return Labelling(self.generation, np.nan)
+
+    def describe(self, generation: int, labels: np.ndarray) -> tuple[np.ndarray, float, float]:
+        """Features and loss of a labelling, given its labels at the cuts, summed in the order of the parts; and what rounding can hide
+        in the bound of the last pass."""
         kept, self.labels = self.labels, labels
         outcomes = self._visit(np.arange(self.parts.n_parts), "Z", generation)
         self.labels = kept
-        return np.sum([own.features for own in outcomes], axis=0), math.fsum(own.loss for own in outcomes)
+        psi = np.sum([own.features for own in outcomes], axis=0)
+        return psi, math.fsum(own.loss for own in outcomes), math.fsum(own.error for own in outcomes)
 
     def drop(self, generation: int) -> None:
         """Delete a labelling."""

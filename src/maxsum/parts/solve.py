@@ -222,7 +222,7 @@ class _Search(Interruptible):
         self.engine, self.tol, self.max_iter, self.callback = engine, float(tol), int(max_iter), callback
         self.started, self.time_limit = time.perf_counter(), time_limit
         self.termination = Termination.iteration_limit
-        self.best, self.best_labels = Labelling(-1, -np.inf, None, 0.0), engine.labels.copy()
+        self.best, self.best_labels = Labelling(-1, -np.inf), engine.labels.copy()
         self.bounds: list[float] = []
         self.trace: list[TracePoint] = []
         self.saved = time.perf_counter()
@@ -230,7 +230,7 @@ class _Search(Interruptible):
         if state is not None:
             engine.messages[:], engine.labels[:] = state.messages, state.labels
             engine.n_rounds, engine.generation = state.n_rounds, state.last
-            self.best, self.best_labels = Labelling(state.generation, state.score, None, 0.0), state.labels.copy()
+            self.best, self.best_labels = Labelling(state.generation, state.score), state.labels.copy()
 
     def run(self) -> None:
         n, next_label = 0, 1

@@ -109,6 +109,10 @@ class Source:
         """Features and loss of a labelling; nothing for problems."""
         return None
 
+    def truth(self, p: int, arrays: dict[str, np.ndarray] | None = None) -> np.ndarray:
+        """True labels of part ``p``; problems have none."""
+        raise InvalidSampleError(f"{self.parts.path(p)} is part of a problem, which has no true labels.")
+
 
 @dataclass(frozen=True, eq=False)
 class SampleSource(Source):
@@ -167,9 +171,9 @@ class SampleSource(Source):
         bank, edge_table, edge_weight = tables.of(0, len(model.data.edges))
         return Scores(unary, np.ascontiguousarray(bank), edge_table, np.ascontiguousarray(edge_weight))
 
-    def truth(self, p: int, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    def truth(self, p: int, arrays: dict[str, np.ndarray] | None = None) -> np.ndarray:
         """True labels of part ``p``."""
-        labels = arrays.get("labels")
+        labels = (self.parts.arrays(p) if arrays is None else arrays).get("labels")
         if labels is None:
             raise InvalidSampleError(f"{self.parts.path(p)} holds no labels; wanted parts written with labels, to train.")
         if len(labels) and labels.max() >= self.n_labels:
@@ -184,7 +188,7 @@ class SampleSource(Source):
 
     def features(self, p: int, labels: np.ndarray) -> tuple[np.ndarray, float] | None:
         """What part ``p`` adds to the features and to the loss of a labelling of its nodes and, behind them, of its halos (-1: the
-        term of that cut is not counted here); the true labels are taken for None."""
+        term of that cut is not counted here)."""
         arrays = self.parts.arrays(p)
         model, n = self.bound(p, arrays), len(arrays["nodes"])
         node = np.zeros((len(labels), self.n_labels))

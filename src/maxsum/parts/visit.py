@@ -39,7 +39,7 @@ class Task:
     part : int
     steps : str
         In this order: ``F`` and ``B`` forward and backward pass, ``D`` a labelling by conditioning on earlier parts, ``P`` local search with
-        the labels of all neighbours fixed, ``Z`` the features of the labelling.
+        the labels of all neighbours fixed, ``Z`` the features of the labelling, ``T`` the true labels as the labelling.
     early : ndarray of bool
         Which cuts lead to earlier parts.
     messages : ndarray, shape (2, n_cuts, K)
@@ -61,8 +61,8 @@ class Task:
 
 
 class Outcome(NamedTuple):
-    """What a visit leaves for others: messages and labels of its cuts, its share of the bound of each pass and of the score, and of
-    the features and the loss."""
+    """What a visit leaves for others: messages and labels of its cuts, its share of the bound of each pass and of the score; of the
+    features, the loss, and what rounding can hide in a bound."""
 
     messages: np.ndarray
     labels: np.ndarray
@@ -70,6 +70,7 @@ class Outcome(NamedTuple):
     score: float
     features: np.ndarray | None
     loss: float
+    error: float
 
 
 def visit(task: Task) -> Outcome:
@@ -80,17 +81,18 @@ def visit(task: Task) -> Outcome:
     edge[:, local.cut_edges] = task.messages
     messages = Messages(edge, np.zeros((0, task.source.n_labels)))
     labels, bounds, score = task.labels.copy(), [], 0.0
-    features, loss = None, 0.0
+    features, loss, error = None, 0.0, 0.0
     for step in task.steps:
         if step in "FB":
             bounds.append(_pass(local, prepared, messages, step == "F"))
         elif step == "Z":
             features, loss = _features(task, local, labels)
+            error = _rounding(local, edge)
         else:
             own, score = _label(task, local, prepared, messages, labels, step)
             ends = local.problem.graph.edges[local.cut_edges][np.arange(len(local.side)), local.side] - local.first
             labels[local.side, np.arange(len(local.side))] = own[ends]
-    return Outcome(np.array(edge[:, local.cut_edges]), labels, bounds, score, features, loss)
+    return Outcome(np.array(edge[:, local.cut_edges]), labels, bounds, score, features, loss, error)
 
 
 def _pass(local: Local, prepared: Prepared, messages: Messages, forward: bool) -> float:
@@ -111,6 +113,10 @@ def _label(
 ) -> tuple[np.ndarray, float]:
     """A labelling of the part, kept in its file, and (``P``) its score with the cuts to later parts."""
     net, path = prepared.net, labels_path(task.work, task.generation, task.part)
+    if step == "T":
+        own = np.array(task.source.truth(task.part))
+        save_labels(path, own)
+        return own, 0.0
     own = np.zeros(local.last - local.first, dtype=np.int32) if step == "D" else np.load(path, allow_pickle=False)
     labels = local.labels(own, cut_labels)
     known = local.halo[local.early] if step == "D" else local.halo
@@ -140,6 +146,16 @@ def _features(task: Task, local: Local, cut_labels: np.ndarray) -> tuple[np.ndar
     own = np.load(labels_path(task.work, task.generation, task.part), allow_pickle=False)
     far = np.where(local.owned, cut_labels[1 - local.side, np.arange(len(local.side))], -1)
     return task.source.features(task.part, np.concatenate([own, far]).astype(np.int64)) or (None, 0.0)
+
+
+def _rounding(local: Local, edge: np.ndarray) -> float:
+    """What rounding can hide: a few units in the last place of the largest numbers that meet in a term, for every term."""
+    problem = local.problem
+    degree = int(problem.graph.degrees.max(initial=0))
+    largest = float(np.abs(problem.unary).max(initial=0.0))
+    largest += (degree + 2) * max(float(edge.max(initial=0.0)), -float(edge.min(initial=0.0)))
+    largest += float(np.abs(problem.tables).max(initial=0.0) * np.abs(problem.edge_weight).max(initial=0.0))
+    return 4 * float(np.finfo(float).eps) * (degree + 4) * (problem.n_nodes + problem.n_edges) * largest
 
 
 class Checked(NamedTuple):

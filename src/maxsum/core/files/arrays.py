@@ -81,13 +81,11 @@ def map_arrays(path: str | Path) -> dict[str, np.ndarray]:
         place += math.prod(shape) * np.dtype(kind).itemsize
     if place != found:
         raise ParseError(f"holds {found} bytes, but its header declares {place}: truncated or damaged.", str(path))
-    arrays = {}
-    for name, kind, shape, start in layout:
-        if math.prod(shape):
-            arrays[name] = np.asarray(np.memmap(path, np.dtype(kind), "r", start, shape))
-        else:
-            arrays[name] = np.zeros(shape, dtype=kind)
-    return arrays
+    content = np.asarray(np.memmap(path, np.uint8, "r"))
+    return {
+        name: content[start : start + math.prod(shape) * np.dtype(kind).itemsize].view(kind).reshape(shape)
+        for name, kind, shape, start in layout
+    }
 
 
 def _header(text: bytes, path: Path) -> list[tuple[str, str, tuple[int, ...]]]:
