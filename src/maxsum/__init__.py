@@ -65,6 +65,7 @@ __all__ = [
     "losses",
     "metrics",
     "models",
+    "parts",
     "plotting",
     "read_problem",
     "report",
@@ -72,7 +73,19 @@ __all__ = [
 ]
 
 
-_MODULES = ("datasets", "estimators", "graphs", "inference", "learning", "losses", "metrics", "models", "plotting", "report")
+_MODULES = (
+    "datasets",
+    "estimators",
+    "graphs",
+    "inference",
+    "learning",
+    "losses",
+    "metrics",
+    "models",
+    "parts",
+    "plotting",
+    "report",
+)
 _HOME = {
     "GraphLabeler": ".estimators",
     "GraphLabelerCV": ".estimators",

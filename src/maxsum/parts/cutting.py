@@ -81,13 +81,19 @@ def write_parts(content: Problem | GraphSample, part: Any, folder: str | Path, l
     """
     graph, part = content.graph, np.asarray(part)
     if part.shape != (graph.n_nodes,) or part.dtype.kind not in "iu" or (part.size and part.min() < 0):
-        raise InvalidGraphError(f"part has shape {part.shape} and dtype {part.dtype}, wanted a number >= 0 for each of {graph.n_nodes} nodes.")
+        raise InvalidGraphError(
+            f"part has shape {part.shape} and dtype {part.dtype}, wanted a number >= 0 for each of {graph.n_nodes} nodes."
+        )
     n_parts = int(part.max(initial=-1)) + 1
     counts = np.bincount(part, minlength=n_parts)
     if not n_parts or not counts.all():
-        raise InvalidGraphError(f"part {int(counts.argmin()) if n_parts else 0} has no nodes; wanted parts 0..n - 1 with a node each.")
+        raise InvalidGraphError(
+            f"part {int(counts.argmin()) if n_parts else 0} has no nodes; wanted parts 0..n - 1 with a node each."
+        )
     if isinstance(content, Problem):
         refuse(content, "the problem")
+    elif content.kind == "dicts":
+        raise InvalidSampleError("the sample holds dicts of features; wanted numbers. Vectorise them first.")
     if labels is not None and np.asarray(labels).size != graph.n_nodes:
         raise InvalidSampleError(f"labels have shape {np.shape(labels)}, wanted one for each of {graph.n_nodes} nodes.")
     order = np.argsort(part, kind="stable")
@@ -177,11 +183,17 @@ def write_grid(
             x, labels = item if isinstance(item, tuple) else (item, None)
             x = np.asarray(x)
             if x.ndim not in (2, 3) or x.shape[0] < 1 or width not in (-1, x.shape[1]):
-                raise InvalidSampleError(f"strip {p} has shape {x.shape}, wanted (height, {'width' if width < 0 else width}, ...).")
+                raise InvalidSampleError(
+                    f"strip {p} has shape {x.shape}, wanted (height, {'width' if width < 0 else width}, ...)."
+                )
             width = x.shape[1]
             graph = Graph.grid(x.shape[0], width, connectivity, edge_types)
             cuts = _seams(p, x.shape[0], width, upper, lower, connectivity, edge_types)
-            content = GraphSample(x, graph) if tables is None else Problem(graph, x, tables)
+            if tables is None:
+                content: Problem | GraphSample = GraphSample(x, graph)
+            else:
+                kinds = graph.edge_type if np.ndim(tables) == 3 and len(tables) > 1 else np.zeros_like(graph.edge_type)
+                content, cuts = Problem(graph, x, tables, kinds), cuts if kinds is graph.edge_type else cuts._replace(kind=None)
             nodes = np.arange(height * width, (height + x.shape[0]) * width)
             writer.add(content, nodes, cuts, labels)
             height += x.shape[0]
@@ -211,9 +223,13 @@ def _seams(p: int, height: int, width: int, upper: int, lower: bool, connectivit
     for above, below, kind in pairs:
         kinds = np.full(len(above), kind if edge_types == "direction" else 0)
         if upper:
-            rows.append((below, np.full(len(above), p - 1), (upper - 1) * width + above, np.zeros(len(above), dtype=bool), kinds))
+            rows.append(
+                (below, np.full(len(above), p - 1), (upper - 1) * width + above, np.zeros(len(above), dtype=bool), kinds)
+            )
         if lower:
-            rows.append(((height - 1) * width + above, np.full(len(above), p + 1), below, np.ones(len(above), dtype=bool), kinds))
+            rows.append(
+                ((height - 1) * width + above, np.full(len(above), p + 1), below, np.ones(len(above), dtype=bool), kinds)
+            )
     if not rows:
         none = np.zeros(0, dtype=np.int64)
         return Cuts(none, none, none, none.astype(bool), none)

@@ -57,6 +57,7 @@ class Engine:
         self.labels = np.zeros((2, parts.n_cuts), dtype=np.int32)
         self.offset = math.fsum(float(entry["offset"]) for entry in parts.manifest["parts"])
         self.n_rounds, self.generation = 0, -1
+        self.unchecked: set[int] = set()
 
     def _task(self, p: int, steps: str, generation: int) -> Task:
         ids = self.parts.cuts_of[p]
@@ -65,13 +66,20 @@ class Engine:
 
     def _visit(self, batch: np.ndarray, steps: str, generation: int = 0) -> list[Outcome]:
         """Visit parts of one colour; their cuts get the new messages and labels."""
-        tasks = [self._task(p, steps, generation) for p in batch.tolist()]
+        tasks = [self._task(p, "C" * (p in self.unchecked) + steps, generation) for p in batch.tolist()]
         outcomes: list[Outcome] = self.executor.run(visit, tasks, [f"part-{task.part}-{steps}" for task in tasks])
         for task, outcome in zip(tasks, outcomes, strict=True):
             ids = self.parts.cuts_of[task.part]
             self.messages[:, ids] = outcome.messages
             self.labels[:, ids] = outcome.labels
+        self.unchecked -= set(batch.tolist())
         return outcomes
+
+    def resume(self, state: State) -> None:
+        """Go on from a state; the messages of each part are looked at when it is visited first."""
+        self.messages[:], self.labels[:] = state.messages, state.labels
+        self.n_rounds, self.generation = state.n_rounds, state.last
+        self.unchecked = set(range(self.parts.n_parts))
 
     def rounds(self, n: int) -> list[float]:
         """``n`` times a forward and a backward pass; the bound after each pass."""
@@ -108,7 +116,7 @@ class Engine:
         kept, self.labels = self.labels, labels
         outcomes = self._visit(np.arange(self.parts.n_parts), "Z", generation)
         self.labels = kept
-        psi = np.sum([own.features for own in outcomes], axis=0)
+        psi = np.sum([own.features for own in outcomes if own.features is not None], axis=0)
         return psi, math.fsum(own.loss for own in outcomes), math.fsum(own.error for own in outcomes)
 
     def drop(self, generation: int) -> None:
@@ -163,7 +171,9 @@ def read_state(parts: Parts, work: Path, n_labels: int) -> State | None:
     except (ParseError, KeyError, IndexError) as error:
         raise CheckpointError(f"{path} is damaged: {error}. {way_out}") from error
     if graph != parts.digest or state.messages.shape != (2, parts.n_cuts, n_labels):
-        raise CheckpointError(f"{path} is the state of a run on another graph ({graph[:12]}, wanted {parts.digest[:12]}). {way_out}")
+        raise CheckpointError(
+            f"{path} is the state of a run on another graph ({graph[:12]}, wanted {parts.digest[:12]}). {way_out}"
+        )
     if state.labels.shape != (2, parts.n_cuts) or not np.isfinite(state.messages).all():
         raise CheckpointError(f"{path} is damaged: its messages are not finite numbers. {way_out}")
     return state

@@ -48,7 +48,9 @@ class Parts:
     digest: str
 
     def __repr__(self) -> str:
-        return f"Parts({self.kind}: {self.n_parts} parts, {self.n_nodes} nodes, {self.n_edges} edges, {self.n_cuts} of them cut)"
+        return (
+            f"Parts({self.kind}: {self.n_parts} parts, {self.n_nodes} nodes, {self.n_edges} edges, {self.n_cuts} of them cut)"
+        )
 
     @property
     def kind(self) -> str:

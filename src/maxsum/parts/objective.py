@@ -72,7 +72,9 @@ class PartsObjective(Objective):
         self.parts = open_parts(parts)
         self.loss = as_loss(loss)
         if getattr(self.loss, "normalised", False):
-            raise InvalidSampleError("a normalised loss divides by the nodes of the whole graph; wanted a sum, and a smaller C.")
+            raise InvalidSampleError(
+                "a normalised loss divides by the nodes of the whole graph; wanted a sum, and a smaller C."
+            )
         self.model = bind(self.parts, model, classes)
         super().__init__(1, self.model.cone, C)
         self.source = as_source(self.model, self.parts, np.zeros(self.n_weights), self.loss)
@@ -165,9 +167,10 @@ def bind(parts: Parts, model: GraphModel | BoundModel, classes: Any) -> BoundMod
     if not model.homogeneous:
         raise InvalidSampleError("homogeneous=False gives every node weights of its own; graphs in parts share weights.")
     if classes is None:
-        raise InvalidSampleError("classes are not given; wanted all labels that exist, such as range(4): one part may lack some.")
+        raise InvalidSampleError(
+            "classes are not given; wanted all labels that exist, such as range(4): one part may lack some."
+        )
     if parts.kind != "sample":
         raise InvalidSampleError(f"{parts.folder} holds scores, not features; wanted the parts of a sample.")
     template = SampleSource(parts, None, np.zeros(0))  # type: ignore[arg-type]
     return model.bind([template.sample(0, parts.arrays(0))], classes=list(classes))
-

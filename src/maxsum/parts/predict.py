@@ -54,7 +54,11 @@ def predict_parts(
     elif hasattr(net, "model_") and hasattr(net, "weights_"):
         model, w = net.model_, net.weights_
     else:
-        raise NotFittedError(f"{type(net).__name__} has no model_ and weights_; wanted a trained labeler, or a model with weights.")
+        raise NotFittedError(
+            f"{type(net).__name__} has no model_ and weights_; wanted a trained labeler, or a model with weights."
+        )
     if not isinstance(model, BoundModel) or w is None or np.shape(w) != (model.n_weights,) or not np.isfinite(w).all():
-        raise InvalidSampleError(f"weights have shape {np.shape(w)}, wanted finite weights of a linear model of nodes and edges.")
+        raise InvalidSampleError(
+            f"weights have shape {np.shape(w)}, wanted finite weights of a linear model of nodes and edges."
+        )
     return run(as_source(model, parts, w), out, tol, max_iter, time_limit, executor, callback)

@@ -20,7 +20,7 @@ from ..learning.executor import executing
 from .engine import Engine, Labelling, check_parts, read_state
 from .folder import Parts, open_parts, whole_messages
 from .sources import Source
-from .visit import labels_path, open_messages
+from .visit import labels_path, load_labels, open_messages
 
 log = logging.getLogger("maxsum")
 _SAVE_SECONDS = 30.0
@@ -133,7 +133,7 @@ class PartsResult:
         state = read_state(parts, work, self.certificate.source.n_labels)
         if state is None or not 0 <= p < parts.n_parts:
             raise InvalidProblemError(f"part is {p!r}, wanted 0..{parts.n_parts - 1} of a run that is still in {work}.")
-        return np.asarray(np.load(labels_path(work, state.generation, p), allow_pickle=False))
+        return load_labels(labels_path(work, state.generation, p))
 
     def labels(self) -> np.ndarray:
         """Labels of all nodes, in memory, in the order of the whole graph; (height, width) for a grid."""
@@ -228,8 +228,7 @@ class _Search(Interruptible):
         self.saved = time.perf_counter()
         state = read_state(engine.parts, engine.work, engine.source.n_labels)
         if state is not None:
-            engine.messages[:], engine.labels[:] = state.messages, state.labels
-            engine.n_rounds, engine.generation = state.n_rounds, state.last
+            engine.resume(state)
             self.best, self.best_labels = Labelling(state.generation, state.score), state.labels.copy()
 
     def run(self) -> None:

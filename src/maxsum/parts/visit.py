@@ -7,7 +7,7 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,8 @@ class Task:
     part : int
     steps : str
         In this order: ``F`` and ``B`` forward and backward pass, ``D`` a labelling by conditioning on earlier parts, ``P`` local search with
-        the labels of all neighbours fixed, ``Z`` the features of the labelling, ``T`` the true labels as the labelling.
+        the labels of all neighbours fixed, ``Z`` the features of the labelling, ``T`` the true labels as the labelling, ``C`` a
+        check of the messages.
     early : ndarray of bool
         Which cuts lead to earlier parts.
     messages : ndarray, shape (2, n_cuts, K)
@@ -85,6 +86,10 @@ def visit(task: Task) -> Outcome:
     for step in task.steps:
         if step in "FB":
             bounds.append(_pass(local, prepared, messages, step == "F"))
+        elif step == "C":
+            if not np.isfinite(edge).all():
+                path = messages_path(task.work, task.part)
+                raise CheckpointError(f"{path} holds numbers that are not finite. Delete it: its part starts again from zero.")
         elif step == "Z":
             features, loss = _features(task, local, labels)
             error = _rounding(local, edge)
@@ -117,7 +122,7 @@ def _label(
         own = np.array(task.source.truth(task.part))
         save_labels(path, own)
         return own, 0.0
-    own = np.zeros(local.last - local.first, dtype=np.int32) if step == "D" else np.load(path, allow_pickle=False)
+    own = np.zeros(local.last - local.first, dtype=np.int32) if step == "D" else load_labels(path)
     labels = local.labels(own, cut_labels)
     known = local.halo[local.early] if step == "D" else local.halo
     net.unary[local.halo] = 0.0
@@ -143,7 +148,7 @@ def _score(local: Local, labels: np.ndarray, counted: np.ndarray) -> float:
 
 
 def _features(task: Task, local: Local, cut_labels: np.ndarray) -> tuple[np.ndarray | None, float]:
-    own = np.load(labels_path(task.work, task.generation, task.part), allow_pickle=False)
+    own = load_labels(labels_path(task.work, task.generation, task.part))
     far = np.where(local.owned, cut_labels[1 - local.side, np.arange(len(local.side))], -1)
     return task.source.features(task.part, np.concatenate([own, far]).astype(np.int64)) or (None, 0.0)
 
@@ -173,7 +178,7 @@ def check(task: Task) -> Checked:
     edge[:, local.cut_edges] = task.messages
     messages = local.problem.as_messages(edge)
     path = labels_path(task.work, task.generation, task.part)
-    own = as_labels(np.load(path, allow_pickle=False), local.problem.n_states[local.first : local.last])
+    own = as_labels(load_labels(path), local.problem.n_states[local.first : local.last])
     labels = as_labels(local.labels(own, task.labels), local.problem.n_states)
     ends = local.problem.graph.edges[local.cut_edges][np.arange(len(local.side)), local.side]
     if (task.labels[local.side, np.arange(len(local.side))] != labels[ends]).any():
@@ -196,7 +201,7 @@ def labels_path(work: Path, generation: int, part: int) -> Path:
     return work / f"labels-{generation:05d}-{part:05d}.npy"
 
 
-def open_messages(work: Path, part: int, n_edges: int, n_labels: int, mode: str = "r+") -> np.ndarray:
+def open_messages(work: Path, part: int, n_edges: int, n_labels: int, mode: Literal["r", "r+"] = "r+") -> np.ndarray:
     """Messages (2, n_edges, K) of a part, mapped into memory; zeros if there is no file yet.
 
     They are improved in place: a torn write leaves other numbers, and any numbers prove a bound.
@@ -207,7 +212,7 @@ def open_messages(work: Path, part: int, n_edges: int, n_labels: int, mode: str 
     if not path.exists():
         _zeros(path, shape)
     try:
-        found = np.load(path, mmap_mode=mode, allow_pickle=False)  # type: ignore[call-overload]
+        found = np.load(path, mmap_mode=mode, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}). Delete it: its part starts again from zero.") from error
     if found.shape != shape or found.dtype != np.float64 or not found.flags.c_contiguous:
@@ -228,6 +233,14 @@ def _zeros(path: Path, shape: tuple[int, ...]) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def load_labels(path: Path) -> np.ndarray:
+    """Labels of a part."""
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}). Delete the folder of the run, and run again.") from error
 
 
 def save_labels(path: Path, labels: np.ndarray) -> None:

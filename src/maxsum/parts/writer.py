@@ -58,7 +58,9 @@ class PartsWriter:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         if (self.folder / MANIFEST).exists():
-            raise InvalidSampleError(f"{self.folder} holds a graph in parts already; wanted a new folder. Delete that one first.")
+            raise InvalidSampleError(
+                f"{self.folder} holds a graph in parts already; wanted a new folder. Delete that one first."
+            )
         self.shape = shape
         self.kind: str | None = None
         self.n_labels: int | None = None
@@ -122,7 +124,9 @@ class PartsWriter:
         kind = np.zeros(n_cuts, dtype=np.int32) if cuts is None or cuts.kind is None else np.asarray(cuts.kind)
         weight = np.ones(n_cuts) if cuts is None or cuts.weight is None else np.asarray(cuts.weight, dtype=np.float64)
         if kind.shape != (n_cuts,) or weight.shape != (n_cuts,) or not np.isfinite(weight).all():
-            raise InvalidGraphError(f"cuts of part {p}: kind and weight have shapes {kind.shape} and {weight.shape}, wanted {n_cuts}.")
+            raise InvalidGraphError(
+                f"cuts of part {p}: kind and weight have shapes {kind.shape} and {weight.shape}, wanted {n_cuts}."
+            )
         if n_cuts and not (kind.min() >= 0 and kind.max() < len(problem.tables)):
             raise InvalidGraphError(f"cuts of part {p} name table {kind.max()}, the bank has {len(problem.tables)}.")
         return {
@@ -132,9 +136,7 @@ class PartsWriter:
             "edge_weight": np.concatenate([problem.edge_weight, weight]),
         }
 
-    def _sample(
-        self, p: int, sample: GraphSample, cuts: Cuts | None, n_cuts: int, labels: Any
-    ) -> dict[str, np.ndarray]:
+    def _sample(self, p: int, sample: GraphSample, cuts: Cuts | None, n_cuts: int, labels: Any) -> dict[str, np.ndarray]:
         if sample.kind == "dicts":
             raise InvalidSampleError(f"part {p} holds dicts of features; wanted numbers. Vectorise them first.")
         if sample.cliques:
@@ -152,12 +154,16 @@ class PartsWriter:
             arrays["x"] = sample.X
         if sample.edge_features is not None or (cuts is not None and cuts.weight is not None):
             own = np.ones((sample.graph.n_edges, 1)) if sample.edge_features is None else sample.edge_features
-            more = np.ones((n_cuts, own.shape[1])) if cuts is None or cuts.weight is None else np.asarray(cuts.weight, dtype=float)
+            more = (
+                np.ones((n_cuts, own.shape[1])) if cuts is None or cuts.weight is None else np.asarray(cuts.weight, dtype=float)
+            )
             if len(own) == 0 and more.ndim == 2:
                 own = np.zeros((0, more.shape[1]))
             more = more.reshape(n_cuts, -1) if n_cuts else np.zeros((0, own.shape[1]))
             if more.shape[1] != own.shape[1] or not np.isfinite(more).all():
-                raise InvalidSampleError(f"cuts of part {p} have {more.shape[1]} finite features an edge, wanted {own.shape[1]}.")
+                raise InvalidSampleError(
+                    f"cuts of part {p} have {more.shape[1]} finite features an edge, wanted {own.shape[1]}."
+                )
             arrays["edge_features"] = np.concatenate([own, more])
         for name in ("node_types", "node_weights"):
             if getattr(sample, name) is not None:
