@@ -29,6 +29,7 @@ MODULES = {
     "amn": "bench_amn",
     "paths": "bench_paths",
     "chunking": "bench_chunking",
+    "parts": "bench_parts",
     **{f"reproduce-{name}": f"bench_experiments:{name}" for name in sorted(EXPERIMENTS)},
 }
 
