@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -171,6 +173,27 @@ def test_a_run_killed_at_any_moment_resumes(tmp_path):
             solve_parts(parts, tmp_path / "out", tol=0.0, executor=Dies(calls))
     result = solve_parts(parts, tmp_path / "out", tol=1e-3)
     assert result.relative_gap <= 1e-3
+
+
+_KILLED = """
+import sys
+from maxsum.parts import solve_parts
+solve_parts(sys.argv[1], sys.argv[2], tol=0.0, max_iter=10**6, callback=lambda point: print(point.iteration, flush=True))
+"""
+
+
+def test_a_killed_process_leaves_a_state_to_go_on_from(tmp_path):
+    parts = write_parts(grid(seed=5), tile_parts((24, 18), (5, 18)), tmp_path / "a")
+    command = [sys.executable, "-c", _KILLED, str(tmp_path / "a"), str(tmp_path / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        lines = [process.stdout.readline() for _ in range(2)]
+        process.kill()
+    assert [line.strip() for line in lines] == ["1", "3"]
+    assert process.returncode != 0
+    result = solve_parts(parts, tmp_path / "out", tol=1e-3)
+    assert result.n_iter > 1
+    check = MessageCertificate(result.certificate.messages()).verify(parts.problem(), result.labels().reshape(-1))
+    assert check.bound == pytest.approx(result.bound)
 
 
 def test_foreign_and_damaged_states_are_refused(tmp_path):

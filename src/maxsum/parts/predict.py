@@ -40,7 +40,15 @@ def predict_parts(
         Folder of the run.
     weights : array-like, optional
         Of a model.
-    tol, max_iter, time_limit, executor, callback
+    tol : float
+        Stop at this relative gap.
+    max_iter : int
+        Rounds.
+    time_limit : float, optional
+        Seconds.
+    executor : optional
+        As in `solve_parts`.
+    callback : callable, optional
         As in `solve_parts`.
 
     Returns
