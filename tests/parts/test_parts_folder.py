@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -181,6 +182,25 @@ def test_bad_input(tmp_path):
         writer.add(ms.Problem(ms.Graph.chain(2), np.zeros((2, 3)), np.eye(3)))
     with pytest.raises(ms.InvalidSampleError, match="wanted one kind"):
         writer.add(ms.GraphSample(np.zeros((2, 3)), ms.Graph.chain(2)))
+
+
+@pytest.mark.parametrize(("nodes", "words"), [([0, 5], "outside 0"), ([0, 1], "no part has node 2")])
+def test_strange_node_numbers_are_named(tmp_path, nodes, words):
+    with PartsWriter(tmp_path / "a") as writer:
+        writer.add(CHAIN)
+        writer.add(CHAIN, nodes=nodes)
+    result = solve_parts(tmp_path / "a", tmp_path / "out")
+    with pytest.raises(ms.ParseError, match=words):
+        result.labels()
+
+
+def test_workers_get_the_manifest_alone(tmp_path):
+    parts = written(tmp_path / "a")
+    before = len(pickle.dumps(parts))
+    assert parts.n_cuts
+    assert len(parts.cuts_of) == parts.n_parts
+    assert len(pickle.dumps(parts)) == before
+    assert pickle.loads(pickle.dumps(parts)).n_cuts == parts.n_cuts
 
 
 def test_arrays_come_back_mapped_and_aligned(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +52,10 @@ class Parts:
         return (
             f"Parts({self.kind}: {self.n_parts} parts, {self.n_nodes} nodes, {self.n_edges} edges, {self.n_cuts} of them cut)"
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what was read so far: a worker needs the manifest alone."""
+        return Parts, (self.folder, self.manifest, self.digest)
 
     @property
     def kind(self) -> str:
@@ -111,7 +116,20 @@ class Parts:
 
     def nodes(self, p: int) -> np.ndarray:
         """Numbers of the nodes of part ``p`` in the whole graph."""
-        return map_arrays(self.path(p))["nodes"]
+        nodes = self.arrays(p)["nodes"]
+        if nodes.size and not (nodes.min() >= 0 and nodes.max() < self.n_nodes):
+            raise ParseError(f"has node numbers outside 0..{self.n_nodes - 1} of the whole graph.", str(self.path(p)))
+        return nodes
+
+    def gather(self, values: Callable[[int], np.ndarray]) -> np.ndarray:
+        """Numbers >= 0 of all nodes, in the order of the whole graph, from those of each part."""
+        found = np.full(self.n_nodes, -1, dtype=np.int32)
+        for p in range(self.n_parts):
+            found[self.nodes(p)] = values(p)
+        missing = np.flatnonzero(found < 0)
+        if len(missing):
+            raise ParseError(f"no part has node {missing[0]} of the whole graph; some other is in two.", str(self.folder))
+        return found
 
     @cached_property
     def cuts(self) -> CutEdges:
@@ -226,7 +244,7 @@ def _whole(parts: Parts) -> Problem:
     start = 0
     for p in range(parts.n_parts):
         own = parts.arrays(p)
-        nodes, inner, ids = own["nodes"], len(own["edges"]), parts.cuts_of[p]
+        nodes, inner, ids = parts.nodes(p), len(own["edges"]), parts.cuts_of[p]
         unary[nodes] = own["unary"]
         edges.append(nodes[own["edges"]].reshape(-1, 2))
         numbers.append(own["edge_table"][:inner].astype(np.int64) + start)

@@ -138,9 +138,7 @@ class PartsResult:
     def labels(self) -> np.ndarray:
         """Labels of all nodes, in memory, in the order of the whole graph; (height, width) for a grid."""
         parts = self.certificate.source.parts
-        found = np.empty(parts.n_nodes, dtype=np.int32)
-        for p in range(parts.n_parts):
-            found[parts.nodes(p)] = self.part_labels(p)
+        found = parts.gather(self.part_labels)
         return found if parts.shape is None else found.reshape(parts.shape)
 
 
