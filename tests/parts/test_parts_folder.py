@@ -10,7 +10,7 @@ import pytest
 from parts_samples import random_problem
 
 import maxsum as ms
-from maxsum.core.files.arrays import digest, map_arrays, write_arrays
+from maxsum.core.files.arrays import map_arrays, write_arrays
 from maxsum.parts import Cuts, PartsWriter, grow_parts, open_parts, solve_parts, tile_parts, write_grid, write_parts
 
 
@@ -201,33 +201,3 @@ def test_workers_get_the_manifest_alone(tmp_path):
     assert len(parts.cuts_of) == parts.n_parts
     assert len(pickle.dumps(parts)) == before
     assert pickle.loads(pickle.dumps(parts)).n_cuts == parts.n_cuts
-
-
-def test_arrays_come_back_mapped_and_aligned(tmp_path):
-    given = {"a": np.arange(7, dtype=np.int32), "b": np.random.default_rng(0).normal(size=(3, 5)), "c": np.zeros((0, 2))}
-    found = write_arrays(tmp_path / "x.arrays", given)
-    assert found == digest(tmp_path / "x.arrays")
-    arrays = map_arrays(tmp_path / "x.arrays")
-    for name, array in given.items():
-        np.testing.assert_array_equal(arrays[name], array)
-        assert arrays[name].dtype == array.dtype
-        assert arrays[name].flags.aligned
-        assert not arrays[name].flags.writeable
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        b"[[",
-        b'[["a", "<f8", [1e9]]]',
-        b'[["a", "|O", [1]]]',
-        b'[["a", "<f8", [-1]]]',
-        b'[["a", "<i4", [0]], ["a", "<i4", [0]]]',
-        b"[1]",
-    ],
-)
-def test_a_hostile_header_is_refused(tmp_path, header):
-    path = tmp_path / "x.arrays"
-    path.write_bytes(b"maxsum arrays 1\n" + len(header).to_bytes(8, "little") + header)
-    with pytest.raises(ms.ParseError, match=r"x\.arrays"):
-        map_arrays(path)

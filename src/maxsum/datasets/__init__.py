@@ -20,6 +20,7 @@
 `read_image_folder`                                 images and masks
 `read_linked_pages`                                 pages with words, classes and links
 `read_sudoku`                                       puzzles and solutions
+`write_shards`, `ShardedDataset`                    training sets larger than memory, as folders of files
 =================================================== ==================================================================
 
 ``fetch_`` functions take what is in the folder that ``MAXSUM_DATA`` names, else what is in the cache (``MAXSUM_DATA_CACHE``, or
@@ -46,6 +47,7 @@ from .published import (
     fetch_yeast,
 )
 from .shape_sorter import colour_codes, make_shape_sorter
+from .shards import ShardedDataset, write_shards
 from .small import load_digits, load_noisy_blocks, load_shapes, load_sudoku
 from .source import MissingDataError, cache_folder, data_folder
 from .sources import SOURCES
@@ -59,6 +61,7 @@ __all__ = [
     "LinkedPages",
     "MissingDataError",
     "MultiLabelData",
+    "ShardedDataset",
     "cache_folder",
     "colour_codes",
     "conll_features",
@@ -87,4 +90,5 @@ __all__ = [
     "read_libsvm_multilabel",
     "read_linked_pages",
     "read_sudoku",
+    "write_shards",
 ]

@@ -28,6 +28,7 @@ from .solving import as_jobs
 
 LEARNERS = (
     "BlockFrankWolfe",
+    "ShardAscent",
     "CuttingPlane",
     "Subgradient",
     "Perceptron",
@@ -211,6 +212,8 @@ def oracle_words(given: Any, objective: Any, learner: str = "") -> str:
         return f"no oracle, as {how}"
     if isinstance(objective, LikelihoodObjective):
         return f"no oracle, as {objective.words()}"
+    if hasattr(objective, "source"):
+        return f"oracles where the shards are, by {type(objective.executor).__name__}"
     if not isinstance(objective, MarginObjective) or learner in ("ProximalPoint", "CompactQP", "SmoothedLP"):
         return "no oracle, as the surrogate needs no max-sum solver"
     oracle: Any = objective.oracle

@@ -18,6 +18,7 @@ from ..learning.convex_qp import QPObjective, predict_convex
 from ..learning.grow import TreeGrower
 from ..learning.logistic import LogisticObjective, predict_logistic
 from ..learning.quasi_newton import ProjectedQuasiNewton
+from ..learning.shard_objectives import ShardedSmooth
 from ..learning.smoothed import SmoothedLP
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
@@ -43,7 +44,7 @@ class Point(NamedTuple):
 
 def is_convex(objective: Any) -> bool:
     """Whether an objective is one of `CONVEX`."""
-    return isinstance(objective, (QPObjective, LogisticObjective))
+    return isinstance(objective, (QPObjective, LogisticObjective, ShardedSmooth))
 
 
 def as_convex(estimator: Any, surrogate: str, learner: Any) -> Convex | None:
@@ -159,7 +160,7 @@ def _points(
 ) -> list[Point]:
     if not data.n_examples:
         return []
-    if isinstance(objective, QPObjective):
+    if isinstance(objective, (QPObjective, ShardedSmooth)):
         return [
             Point(
                 own.labels,
@@ -211,7 +212,7 @@ def results(objective: Any, model: ConvexBound, w: np.ndarray, samples: Any, n_j
     problems = model.problems(w, samples)
     found = _points(objective, model, w, data, n_jobs)
     bank = model.family.bank(w[model.slices[2]])
-    name = "ConvexQP" if isinstance(objective, QPObjective) else "LogisticField"
+    name = "ConvexQP" if isinstance(objective, (QPObjective, ShardedSmooth)) else "LogisticField"
 
     def one(j: int) -> Result:
         return _result(name, problems[j], found[j], _messages(bank, data, j, found[j].mu))

@@ -116,11 +116,19 @@ class GridLabeler(Labeler):
             if not good or not 0 <= self.gamma < np.inf:
                 raise InvalidSampleError(f"gamma is {self.gamma!r}, wanted None or a finite number >= 0.")
             return {"gamma_": float(self.gamma)}
+        return self._facts_of(self._fact_sums(items, weight))
+
+    def _fact_sums(self, items: list[Any], weight: np.ndarray | None = None) -> np.ndarray:
+        """Sum of squared distances of neighbours, and their number."""
         total = count = 0.0
-        for j, own in enumerate(weight):
+        for j, own in enumerate(np.ones(len(items)) if weight is None else weight):
             image = _image(items[j], j)
             distance = _distance(image, self._graph(image), j) if own else np.zeros(0)
             total, count = total + own * float(distance.sum()), count + own * len(distance)
+        return np.array([total, count])
+
+    def _facts_of(self, sums: np.ndarray) -> dict[str, Any]:
+        total, count = (float(own) for own in sums)
         return {"gamma_": count / (2.0 * total) if total > 0 else 1.0}
 
     def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _HOME = {
+    "AggregatedObjective": "shard_objectives",
     "BlockFrankWolfe": "block_frank_wolfe",
     "CompactQP": "compact_qp",
     "CuttingPlane": "cutting_plane",
@@ -29,6 +30,10 @@ _HOME = {
     "QPObjective": "convex_qp",
     "RegionBundle": "region_bundle",
     "Serial": "executor",
+    "ShardAscent": "sharded",
+    "ShardCertificate": "sharded",
+    "ShardedObjective": "sharded",
+    "ShardedSmooth": "shard_objectives",
     "SmoothObjective": "smooth",
     "SmoothedLP": "smoothed",
     "SmoothedObjective": "smoothed",

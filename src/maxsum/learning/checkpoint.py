@@ -39,11 +39,13 @@ def save_checkpoint(path: str | Path, learner: Learner, objective: Objective, ar
     OSError
         If the file cannot be written.
     """
+    save_arrays(path, _origin(learner, objective), arrays)
+
+
+def save_arrays(path: str | Path, origin: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays and what they belong to, whole or not at all."""
     own = {name: _portable(array) for name, array in arrays.items()}
-    header = {
-        **_origin(learner, objective),
-        "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in own.items()],
-    }
+    header = {**origin, "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in own.items()]}
     text = json.dumps(header).encode()
     parts = [_LENGTH.pack(len(text)), text, *(array.data.cast("B") if array.size else b"" for array in own.values())]
     digest = _digest(parts)
@@ -64,6 +66,11 @@ def load_checkpoint(path: str | Path, learner: Learner, objective: Objective) ->
     CheckpointError
         If the file is broken, of another version, or of another learner or other data.
     """
+    return load_arrays(path, _origin(learner, objective))
+
+
+def load_arrays(path: str | Path, origin: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays that `save_arrays` wrote with this origin."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -81,10 +88,10 @@ def load_checkpoint(path: str | Path, learner: Learner, objective: Objective) ->
             f"{_way_out(path)}"
         )
     header, arrays = _unpack(path, body)
-    for name, wanted in _origin(learner, objective).items():
+    for name, wanted in origin.items():
         if header.get(name) != wanted:
             raise CheckpointError(
-                f"checkpoint {path} was written with another {_NAMES[name]}: found {header.get(name)}, wanted {wanted}. "
+                f"checkpoint {path} was written with another {_NAMES.get(name, name)}: found {header.get(name)}, wanted {wanted}. "
                 f"{_way_out(path)}"
             )
     return arrays

@@ -221,7 +221,7 @@ class DaskExecutor(Executor):
     def n_workers(self) -> int:  # type: ignore[override]
         try:
             return max(1, sum(self.client.nthreads().values()))
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, AttributeError) as error:
             raise self._gone(error) from error
 
     def _run(self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any) -> list[Any]:
@@ -233,7 +233,10 @@ class DaskExecutor(Executor):
                 self._attempt(function, items, names, left, shared, done)
             except BaseException as error:
                 kind = type(error).__name__
-                if kind in ("CommClosedError", "TimeoutError", "ClosedClientError") or self.client.status != "running":
+                if (
+                    kind in ("CommClosedError", "TimeoutError", "ClosedClientError", "AttributeError")
+                    or self.client.status != "running"
+                ):
                     raise self._gone(error) from error
                 if kind not in ("KilledWorker", "CancelledError", "FutureCancelledError", "NoValidWorkerError"):
                     raise

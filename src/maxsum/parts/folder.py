@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import ParseError
-from ..core.files.arrays import digest, map_arrays
+from ..core.files.arrays import file_digest, map_arrays
 from ..core.graph import Graph
 from ..core.problem import Messages, Problem
 
@@ -101,7 +101,7 @@ class Parts:
 
     def arrays(self, p: int) -> dict[str, np.ndarray]:
         """The arrays of part ``p``, mapped into memory; indices are checked."""
-        arrays, entry, path = map_arrays(self.path(p)), self.manifest["parts"][p], str(self.path(p))
+        arrays, entry, path = mapped(self.path(p)), self.manifest["parts"][p], str(self.path(p))
         need = {"nodes", "edges", "cut_node", "cut_first", "cut_part"}
         if not need <= set(arrays):
             raise ParseError(f"is not a part: it lacks {', '.join(sorted(need - set(arrays)))}.", path)
@@ -135,7 +135,7 @@ class Parts:
     def cuts(self) -> CutEdges:
         """All cut edges; they, and what belongs to them, are all that is in memory of the whole graph."""
         path = self.folder / self.manifest["cuts"]["file"]
-        arrays = map_arrays(path)
+        arrays = mapped(path)
         if set(arrays) != {"part", "slot"} or arrays["part"].shape != arrays["slot"].shape or arrays["part"].ndim != 2:
             raise ParseError("is not the file of cut edges.", str(path))
         part, slot = arrays["part"], arrays["slot"]
@@ -167,10 +167,13 @@ class Parts:
         """
         for entry in (self.manifest["cuts"], *self.manifest["parts"]):
             path = self.folder / entry["file"]
-            found = digest(path)
-            if (found.sha256, found.size) != (entry["sha256"], entry["bytes"]):
+            try:
+                size, sha256 = path.stat().st_size, file_digest(path)
+            except OSError as error:
+                raise ParseError(f"cannot be read: {error.strerror or error}.", str(path)) from error
+            if (sha256, size) != (entry["sha256"], entry["bytes"]):
                 raise ParseError(
-                    f"is damaged, or a file of another graph: {found.size} bytes with SHA-256 {found.sha256[:12]}, wanted "
+                    f"is damaged, or a file of another graph: {size} bytes with SHA-256 {sha256[:12]}, wanted "
                     f"{entry['bytes']} with {entry['sha256'][:12]}. Write the parts again.",
                     str(path),
                 )
@@ -178,6 +181,14 @@ class Parts:
     def problem(self) -> Problem:
         """The whole problem, in memory: nodes by their numbers in the whole graph, edges part by part, cuts at the end."""
         return _whole(self)
+
+
+def mapped(path: Path) -> dict[str, np.ndarray]:
+    """`map_arrays`, with an error that names the file also where it is missing."""
+    try:
+        return map_arrays(path)
+    except OSError as error:
+        raise ParseError(f"cannot be read: {error.strerror or error}.", str(path)) from error
 
 
 def open_parts(folder: str | Path | Parts, check: bool = True) -> Parts:

@@ -108,10 +108,10 @@ class PartsWriter:
         else:
             arrays |= self._sample(p, content, cuts, len(ends[0]), labels)
         name = f"part-{p:05d}.arrays"
-        written = write_arrays(self.folder / name, arrays)
+        size, sha256 = write_arrays(self.folder / name, arrays)
         offset = content.offset if isinstance(content, Problem) else 0.0
         sizes = {"nodes": graph.n_nodes, "edges": graph.n_edges, "cuts": len(ends[0]), "offset": offset}
-        self.entries.append({"file": name, "sha256": written.sha256, "bytes": written.size, **sizes})
+        self.entries.append({"file": name, "sha256": sha256, "bytes": size, **sizes})
         self._ends.append(ends)
         self._n_nodes += graph.n_nodes
         return p
@@ -183,7 +183,7 @@ class PartsWriter:
         if not self.entries:
             raise InvalidSampleError(f"{self.folder}: there are no parts; wanted at least one.")
         part, slot = self._match()
-        written = write_arrays(self.folder / "cuts.arrays", {"part": part, "slot": slot})
+        size, sha256 = write_arrays(self.folder / "cuts.arrays", {"part": part, "slot": slot})
         if self.shape is not None and self.shape[0] * self.shape[1] != self._n_nodes:
             raise InvalidGraphError(f"the parts have {self._n_nodes} nodes, but the grid {self.shape}.")
         manifest = {
@@ -193,7 +193,7 @@ class PartsWriter:
             "n_labels": self.n_labels,
             "n_edge_types": self.n_edge_types,
             "shape": None if self.shape is None else [int(size) for size in self.shape],
-            "cuts": {"file": "cuts.arrays", "sha256": written.sha256, "bytes": written.size},
+            "cuts": {"file": "cuts.arrays", "sha256": sha256, "bytes": size},
             "parts": self.entries,
         }
         text = json.dumps(manifest, indent=1).encode()
