@@ -1,4 +1,4 @@
-"""Who may import whom: core <- kernels <- inference <- models, losses <- learning <- estimators <- storage <- experiments <- cli.
+"""Who may import whom: core <- kernels <- inference <- models, losses <- learning <- parts, estimators <- storage <- experiments <- cli.
 
 `metrics` and `datasets` stand beside the estimators; `metrics` uses nothing but core, `datasets` core and the samples of models.
 
@@ -22,6 +22,7 @@ LAYERS = (
     "graphs",
     "losses",
     "learning",
+    "parts",
     "estimators",
     "storage",
     "metrics",
@@ -44,6 +45,7 @@ _PUBLIC = {
     "models",
     "losses",
     "learning",
+    "parts",
     "estimators",
     "metrics",
     "datasets",
@@ -60,6 +62,7 @@ MAY_IMPORT_LAYERS = {
     "graphs": {"core", "models", "graphs"},
     "losses": {"core"},
     "learning": _BELOW_ESTIMATORS,
+    "parts": _BELOW_ESTIMATORS | {"parts"},
     "estimators": {"core", "inference", "models", "losses", "learning", "estimators"},
     "storage": {"core", "inference", "models", "losses", "learning", "estimators", "storage", "maxsum"},
     "metrics": {"core"},
@@ -78,6 +81,7 @@ MAY_IMPORT_PACKAGES = {
     "graphs": {"numpy", "scipy"},
     "losses": {"numpy"},
     "learning": {"numpy", "scipy", "piqp"},
+    "parts": {"numpy", "scipy"},
     "estimators": {"numpy", "scipy", "sklearn"},
     "storage": {"numpy"},
     "metrics": {"numpy"},
@@ -177,6 +181,8 @@ def test_imports_point_downwards(file):
         ("learning/x.py", "from ..estimators import GraphLabeler"),
         ("learning/x.py", "from sklearn.base import clone"),
         ("learning/x.py", "import numba"),
+        ("parts/x.py", "from ..estimators import GraphLabeler"),
+        ("learning/x.py", "from ..parts import solve_parts"),
         ("estimators/x.py", "from ..kernels import tree"),
         ("estimators/x.py", "from ..cli import app"),
         ("estimators/x.py", "print(1)"),
