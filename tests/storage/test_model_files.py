@@ -183,7 +183,9 @@ class Odd:
         return isinstance(other, Odd)
 
 
-@pytest.mark.parametrize("label", [Odd(), b"bytes", frozenset([1]), 1j, ("a", b"b")], ids=repr)
+@pytest.mark.parametrize(
+    "label", [Odd(), b"bytes", frozenset([1]), 1j, ("a", b"b")], ids=["object", "bytes", "frozenset", "complex", "tuple"]
+)
 def test_other_classes_are_refused(label, tmp_path):
     pool = np.empty(3, dtype=object)
     pool[:] = [label, "b", "c"]
