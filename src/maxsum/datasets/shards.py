@@ -58,6 +58,10 @@ def write_shards(
         For dicts: names that count, ``Dicts(vocabulary)``, or a number of columns, ``Hashed(width)``. By default all names get columns, in
         the order in which they first occur; how often they do is known only at the end, so there is no ``min_count``.
 
+    Returns
+    -------
+    ShardedDataset
+
     Raises
     ------
     InvalidSampleError
