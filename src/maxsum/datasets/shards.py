@@ -61,7 +61,6 @@ def write_shards(
     Returns
     -------
     ShardedDataset
-        What was written, opened.
 
     Raises
     ------
