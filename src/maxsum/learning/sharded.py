@@ -107,8 +107,8 @@ class ShardAscent(Learner):
     width : int, optional
         Shards that work at the same time; by default 4, or as many as there are. More than workers are of no use.
     communication : float
-        Operations in the time in which one weight is sent. A visit does at least ten times as many as the communication takes, so give
-        more for slow nets, or make larger shards.
+        Operations in the time in which one weight is sent: about 1 between processes of one machine, 10 to 100 on a net. A visit does
+        at least ten times as many as sending all weights there and back takes; larger shards do that in fewer passes.
     parts : int
         A visit asks the oracle for one of so many parts of a shard, and goes over the stored planes of all its examples. More parts are
         more visits, which bring shards together, for as many calls of the oracle.
@@ -124,7 +124,7 @@ class ShardAscent(Learner):
     """
 
     width: int | None = None
-    communication: float = 8.0
+    communication: float = 1.0
     parts: int = 2
     local: BlockFrankWolfe = field(default_factory=BlockFrankWolfe)
     memory: int = 2**28
