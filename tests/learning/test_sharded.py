@@ -23,6 +23,7 @@ from maxsum.learning import (
     Threads,
     shard_state,
 )
+from maxsum.learning.executor import as_executor
 from maxsum.learning.shard_tasks import split, tree_sum
 from tests.learning.shard_data import MemorySource, chains, grids
 

@@ -232,7 +232,9 @@ class DaskExecutor(Executor):
         try:
             return cls(distributed.Client(address, timeout=_CONNECT_SECONDS), owned=True)
         except (OSError, TimeoutError, ValueError) as error:
-            raise ExecutorError(f"no Dask scheduler answers at {address!r} ({error}). Is it running, and the address right?") from error
+            raise ExecutorError(
+                f"no Dask scheduler answers at {address!r} ({error}). Is it running, and the address right?"
+            ) from error
 
     def close(self) -> None:
         if self.owned:
