@@ -38,7 +38,7 @@ def lean(words: list[str], kinds: list[str]) -> list[dict[str, str]]:
     w, p = ["_", "_", *words, "_", "_"], ["_", "_", *kinds, "_", "_"]
     found = []
     for i in range(2, n + 2):
-        own = {f"w{d}": w[i + d] for d in (-2, -1, 0, 1, 2)} | {f"p{d}": p[i + d] for d in (-2, -1, 0, 1, 2)}
+        own = {f"w{d}": w[i + d] for d in (-1, 0, 1)} | {f"p{d}": p[i + d] for d in (-2, -1, 0, 1, 2)}
         own |= {f"e{k}": w[i][-k:] for k in (2, 3)} | {"b": w[i][:1], "w|p": f"{w[i]}|{p[i]}"}
         own |= {"pp": f"{p[i - 1]}|{p[i]}", "pn": f"{p[i]}|{p[i + 1]}", "ppp": f"{p[i - 1]}|{p[i]}|{p[i + 1]}"}
         own |= {"e-": w[i - 1][-3:], "e+": w[i + 1][-3:], "c": "1" if w[i][:1].isupper() else "0"}

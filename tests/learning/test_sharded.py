@@ -23,6 +23,7 @@ from maxsum.learning import (
     Threads,
     shard_state,
 )
+from maxsum.learning.executor import as_executor
 from maxsum.learning.shard_tasks import split, tree_sum
 from tests.learning.shard_data import MemorySource, chains, grids
 
@@ -186,19 +187,24 @@ def test_old_states_are_removed(tmp_path):
     assert len(list(tmp_path.glob("shard-*"))) <= 3 * len(source.sizes)
 
 
+_EVERY = 11
+
+
 class Dying(MemorySource):
-    """Its workers are killed in the middle of tasks, at most once for each mark, before and after the state of a shard was made."""
+    """Its workers are killed in the middle of tasks, before and after the work on a shard."""
 
     def __init__(self, folder, limit, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.folder, self.limit = str(folder), limit
 
-    def die(self, name):
-        if len(list(Path(self.folder).iterdir())) < self.limit:
-            try:
-                Path(self.folder, name).touch(exist_ok=False)
-            except FileExistsError:
-                return
+    def die(self):
+        """Every so many calls one kills the process, until there were enough."""
+        with Path(self.folder, "calls").open("ab") as calls:
+            calls.write(b".")
+            count = calls.tell()
+        killed = Path(self.folder, f"kill-{count // _EVERY:03d}")
+        if count % _EVERY == 0 and count // _EVERY <= self.limit:
+            killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
     def objective(self, k):
@@ -209,26 +215,26 @@ class Dying(MemorySource):
         def state():
             calls[0] += 1
             if calls[0] > 1:
-                source.die(f"state-{k}-{own.n_calls}")
+                source.die()
             return real()
 
         own.state = state
-        if k % 2:
-            self.die(f"load-{k}")
+        self.die()
         return own
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(22, marks=pytest.mark.slow)])
 def test_killed_workers_cost_time_only(kills, tmp_path):
     data = chains(40)
-    _, want = train(MemorySource(*data, 6, C=10.0), max_iter=6, tol=0.0)
+    options = {"max_iter": 5 + kills, "tol": 0.0, "memory": 0}
+    _, want = train(MemorySource(*data, 6, C=10.0), **options)
     marks = tmp_path / "marks"
     marks.mkdir()
     source = Dying(marks, kills, *data, 6, C=10.0)
     with Processes(2) as executor:
-        _, found = train(source, executor, max_iter=6, tol=0.0, memory=0)
+        _, found = train(source, executor, **options)
         assert executor.n_lost >= kills // 2
-    assert len(list(marks.iterdir())) == kills
+    assert len(list(marks.glob("kill-*"))) == kills
     assert found.weights.tobytes() == want.weights.tobytes() and found.lower_bound == want.lower_bound
     assert np.diff(found.extra["duals"]).min() >= 0
 
@@ -320,6 +326,8 @@ def test_dask_runs_the_same_bits_and_a_lost_scheduler_is_said(tmp_path):
     try:
         _, found = train(source, client, max_iter=4, tol=0.0)
         assert found.weights.tobytes() == want.weights.tobytes() and found.lower_bound == want.lower_bound
+        with as_executor(cluster.scheduler_address) as own:
+            assert own.run(abs, [-1, 2], ["a", "b"]) == [1, 2] and own.n_workers == 2
 
         def leave(point):
             if point.iteration == 3:

@@ -28,7 +28,6 @@ from .solving import as_jobs
 
 LEARNERS = (
     "BlockFrankWolfe",
-    "ShardAscent",
     "CuttingPlane",
     "Subgradient",
     "Perceptron",
@@ -38,6 +37,7 @@ LEARNERS = (
     "SmoothedLP",
     "ProjectedQuasiNewton",
     "MaximumLikelihood",
+    "ShardAscent",
 )
 
 

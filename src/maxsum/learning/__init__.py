@@ -31,7 +31,7 @@ _HOME = {
     "RegionBundle": "region_bundle",
     "Serial": "executor",
     "ShardAscent": "sharded",
-    "ShardCertificate": "sharded",
+    "ShardCertificate": "shard_certificate",
     "ShardedObjective": "sharded",
     "ShardedSmooth": "shard_objectives",
     "SmoothObjective": "smooth",

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +23,7 @@ from ..inference.parallel import n_threads
 
 log = logging.getLogger(__name__)
 _PATIENCE = 5
+_CONNECT_SECONDS = 30
 _last: tuple[str, Any] = ("", None)
 
 
@@ -211,11 +213,32 @@ class DaskExecutor(Executor):
     Parameters
     ----------
     client : dask.distributed.Client
-        Stays open.
+    owned : bool
+        Whether `close` closes the client; by default it stays open.
     """
 
-    def __init__(self, client: Any):
-        self.client = client
+    def __init__(self, client: Any, owned: bool = False):
+        self.client, self.owned = client, owned
+
+    @classmethod
+    def connect(cls, address: str) -> DaskExecutor:
+        """An executor on the scheduler at an address, with a client of its own, which `close` closes."""
+        try:
+            distributed = import_module("distributed")
+        except ImportError as error:
+            raise ExecutorError(
+                f"executor is the address {address!r}, but dask.distributed is not installed: pip install 'maxsum[dask]'."
+            ) from error
+        try:
+            return cls(distributed.Client(address, timeout=_CONNECT_SECONDS), owned=True)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ExecutorError(
+                f"no Dask scheduler answers at {address!r} ({error}). Is it running, and the address right?"
+            ) from error
+
+    def close(self) -> None:
+        if self.owned:
+            self.client.close()
 
     @property
     def n_workers(self) -> int:  # type: ignore[override]
@@ -343,7 +366,8 @@ def as_executor(value: Any = None, n_workers: int | None = None) -> Executor:
     Parameters
     ----------
     value : None, str, Executor or dask.distributed.Client
-        ``"serial"`` (the default), ``"threads"``, ``"processes"``, a client of Dask, or an executor, which is returned as it is.
+        ``"serial"`` (the default), ``"threads"``, ``"processes"``, a client of Dask or the address of its scheduler
+        (``"tcp://host:8786"``), or an executor, which is returned as it is.
     n_workers : int, optional
         Of threads or processes; by default one a core.
     """
@@ -355,10 +379,13 @@ def as_executor(value: Any = None, n_workers: int | None = None) -> Executor:
         return Threads(n_workers)
     if isinstance(value, str) and value == "processes":
         return Processes(n_workers)
+    if isinstance(value, str) and "://" in value:
+        return DaskExecutor.connect(value)
     if all(hasattr(value, name) for name in ("submit", "scatter", "gather", "nthreads")):
         return DaskExecutor(value)
     raise InvalidSampleError(
-        f"executor is {value!r}, wanted 'serial', 'threads', 'processes', an Executor of maxsum.learning, or a dask.distributed.Client."
+        f"executor is {value!r}, wanted 'serial', 'threads', 'processes', an Executor of maxsum.learning, a dask.distributed.Client, or its "
+        "scheduler's address, 'tcp://host:8786'."
     )
 
 
