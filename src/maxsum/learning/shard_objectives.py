@@ -20,7 +20,7 @@ class AggregatedObjective(Objective):
     r"""Each shard as one example, with the slack :math:`\xi_k(w) = \sum_{j \in k} c_j\,\xi_j(w)` and planes that are sums of planes: for
     learners such as `CuttingPlane`, where oracles are expensive or weights few.
 
-    The key of a plane is the point where the oracle was asked, so that anyone can make the plane again.
+    The key of a plane is the point where the oracle was asked, and the effort at its end, so that anyone can make the plane again.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class AggregatedObjective(Objective):
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
         items = [(self.source, int(k), effort) for k in examples]
         found = self.executor.run(_aggregate, items, [f"ask-{k}" for k in examples], w)
-        key = np.array(w)
+        key = np.append(w, float(effort))
         for plane, k in zip(found, examples.tolist(), strict=True):
             self.planes[k, key.tobytes()] = Plane(k, plane.offset, plane.index, plane.value, key)
         self.n_calls += sum(int(plane.calls) for plane in found) - len(examples)
@@ -55,7 +55,8 @@ class AggregatedObjective(Objective):
         known = self.planes.get((j, np.asarray(key).tobytes()))
         if known is not None:
             return known
-        found = _aggregate((self.source, j, 0), np.asarray(key))
+        *at, effort = np.asarray(key).tolist()
+        found = _aggregate((self.source, j, int(effort)), np.array(at))
         return Plane(j, found.offset, found.index, found.value, key)
 
     def evaluate(self, w: np.ndarray) -> float:
