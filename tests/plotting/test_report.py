@@ -17,6 +17,7 @@ import maxsum as ms
 from maxsum.core.errors import InvalidSampleError, NotFittedError
 from maxsum.metrics import hamming_loss
 from maxsum.report.evidence import _training
+from maxsum.report.sample import _word
 
 pytest.importorskip("matplotlib")
 
@@ -228,3 +229,18 @@ def test_a_browser_shows_the_page(written, tmp_path, dark):
     assert 0.01 < drawn.mean() < 0.5
     assert not drawn[:, -8:].any()
     assert drawn[900:].mean() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("features", "shown"),
+    [
+        ({"bias": 1.0, "0[0]": "dog"}, "dog"),
+        ({"bias": True, "0[0]=a=b": 1.0, "1[0]=NN": 1.0}, "a=b"),
+        ({"word": "dog", "w": "cat"}, "dog"),
+        ({"tall": 2.0}, "tall"),
+        ({"shape": "Xx"}, "Xx"),
+        ({}, ""),
+    ],
+)
+def test_items_of_sequences_are_shown_by_their_word(features, shown):
+    assert _word(features) == shown

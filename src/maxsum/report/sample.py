@@ -15,6 +15,7 @@ from ..plotting.labelling import as_colours
 from .evidence import Evidence
 from .page import picture, text
 
+_WORDS = ("word", "w", "w[0]", "0[0]", "token", "form", "text")
 _LONGEST = 120
 _MOST_NODES = 400
 
@@ -101,10 +102,13 @@ def _sequence(names: list[str], sample: GraphSample, truth: np.ndarray, predicte
 
 
 def _word(features: Mapping[Any, Any]) -> str:
-    """What stands for an item: its feature that is called a word, or else its first one."""
-    for name in ("word", "w", "w[0]", "token", "form", "text"):
-        if name in features:
+    """What stands for an item: its feature that is called a word (``word: dog`` or ``word=dog``), or else its first one."""
+    for name in _WORDS:
+        if isinstance(features.get(name), str):
             return str(features[name])
+        for own in features:
+            if isinstance(own, str) and own.startswith(f"{name}="):
+                return own[len(name) + 1 :]
     first = next(iter(features.items()), ("", ""))
     return str(first[1]) if isinstance(first[1], str) else str(first[0])
 
