@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..core.errors import CertificateError
+from ..core.errors import CertificateError, InvalidSampleError
 from .common import CLAIM_FAILED, OK, UNFINISHED, JsonOption, exit_codes
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="What `maxsum fit` wrote.")]
@@ -15,18 +16,21 @@ DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="Data in the form
 ProgressOption = Annotated[
     bool | None, typer.Option("--progress/--no-progress", help="A live line on stderr; on a terminal by default.")
 ]
-_DATA = "What to do and how", "Data", "Long runs"
+SchedulerOption = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Shards: a Dask cluster, such as tcp://host:8786.")
+]
+WorkersOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Shards: worker processes on this machine.")]
 
 
 def fit(
     paths: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="[CONFIG] DATA",
             help="DATA: a file of columns (CoNLL), a folder of images with masks, a CSV, Parquet, ARFF or LIBSVM table of samples with "
             "labels, a folder with nodes.csv and edges.csv, or GraphML. CONFIG: settings in a .toml or .json file.",
         ),
-    ],
+    ] = None,
     out: Annotated[str | None, typer.Option(metavar="MODEL", help="Where the model goes.")] = None,
     task: Annotated[
         str | None, typer.Option(help="sequence, image, multilabel or graph; guessed from the data by default.")
@@ -62,6 +66,11 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one; MODEL.checkpoint by default.")
     ] = False,
+    shards: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="In the place of DATA: a folder that `write_shards` made.")
+    ] = None,
+    scheduler: SchedulerOption = None,
+    workers: WorkersOption = None,
     log: Annotated[Path | None, typer.Option(metavar="FILE", help="A line of JSON for each pass, for `maxsum report`.")] = None,
     proof: Annotated[
         bool, typer.Option("--proof", help="Keep the proof in the model, for `maxsum verify MODEL DATA`.")
@@ -74,7 +83,7 @@ def fit(
     ] = False,
 ) -> None:
     """Learn a classifier from files, prove how good its weights are, and save it. Ctrl-C saves the best so far."""
-    from . import show
+    from . import sharding, show
     from .fitting import N_VALUES, Log, Watch, make_plan, run_fit, save_fitted
     from .options import read_sets
     from .progress import LearningLine, Progress
@@ -85,18 +94,34 @@ def fit(
         "tol": tol, "max_iter": max_iter, "seed": seed, "jobs": jobs, "classes": classes, "labels": labels, "edges": edges,
         "time_limit": time_limit,
     }  # fmt: skip
-    with exit_codes():
-        plan = make_plan(paths, options, read_sets(set_ or []))
+    with exit_codes(), contextlib.ExitStack() as stack:
+        if shards is None:
+            plan = make_plan(paths or [], options, read_sets(set_ or []))
+            if scheduler is not None or workers is not None:
+                raise InvalidSampleError(
+                    "--scheduler and --workers are for --shards FOLDER; --jobs sets the threads of other data."
+                )
+        else:
+            plan, dataset = sharding.make_shard_plan(paths or [], shards, options, read_sets(set_ or []))
+            executor = stack.enter_context(sharding.workers(scheduler, workers))
         place = checkpoint or (plan.out.with_name(plan.out.name + ".checkpoint") if resume else None)
         own = plan.parameters
         n = 1 + own.get("cv", 5) * len(own.get("Cs", range(N_VALUES))) if plan.cv else 1
-        line = LearningLine(own.get("tol", 1e-3), n)
+        line: Any = LearningLine(own.get("tol", 1e-3), n)
+        line = line if shards is None else sharding.Traffic(line, executor)
         record = None if log is None else Log(log, plan)
         with Progress(not json if progress is None else progress, own.get("time_limit"), bool(progress), line) as live:
-            fitted = run_fit(plan, Watch(live, record), place, checkpoint_seconds, resume)
+            watch = Watch(live, record)
+            if shards is None:
+                fitted = run_fit(plan, watch, place, checkpoint_seconds, resume)
+            else:
+                fitted = sharding.fit_shards(plan, dataset, executor, watch, place, checkpoint_seconds, resume)
         if record is not None:
             record.close(fitted.estimator.result_.trace)
-        save_fitted(fitted, plan, place, proof)
+        if shards is None:
+            save_fitted(fitted, plan, place, proof)
+        else:
+            sharding.save_shards(fitted, plan)
         for words in fitted.warnings:
             typer.echo(f"maxsum: warning: {words}", err=True)
         if json:
@@ -135,16 +160,30 @@ def predict(
     keep_known: Annotated[
         bool, typer.Option("--keep-known", help="Graphs: keep labels that DATA has, and label the rest.")
     ] = False,
+    scheduler: SchedulerOption = None,
+    workers: WorkersOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Label new data; results have the form of the data: a column more, label images, labels in the table."""
-    from . import show
+    """Label new data; results have the form of the data: a column more, label images, labels in the table, shards of labels."""
+    from . import sharding, show
     from .fitting import load_fitted
     from .predicting import check_target, summary, write_facts
     from .predicting import predict as run
     from .show_learning import print_predicted
 
     with exit_codes():
+        if sharding.is_sharded(data):
+            if certificate or keep_known or solver or edges:
+                raise InvalidSampleError(
+                    "--certificate, --keep-known, --solver and --edges are not for shards; leave them out."
+                )
+            labelled = sharding.predict_shards(model, data, out, scheduler, workers)
+            words = {"model": str(model), "data": str(data), "out": str(out), "n_samples": labelled.n_samples}
+            if json:
+                show.print_json(words)
+            else:
+                print_predicted(out, f"{data}: {labelled.n_samples} samples in {labelled.n_shards} shards", None, None)
+            return
         estimator, form, _ = load_fitted(model)
         _with_edges(form, edges)
         check_target(out, data, form)

@@ -44,6 +44,10 @@ class LabelerSource:
         self.labeler, self.dataset, self.facts = labeler, dataset, facts
         self.sizes = dataset.sizes
 
+    @property
+    def surrogate(self) -> str:
+        return as_surrogate(self.labeler.surrogate)
+
     @cached_property
     def cone(self) -> Cone:
         return self.template.cone

@@ -34,7 +34,7 @@ class AggregatedObjective(Objective):
         super().__init__(n, source.cone, float(n))
         check_C(C)
         self.C, self.source, self.executor = float(C), source, as_executor(executor)
-        self.exact = False
+        self.surrogate, self.exact = source.surrogate, False
         self.planes: dict[tuple[int, bytes], Plane] = {}
 
     def __getstate__(self) -> dict[str, Any]:

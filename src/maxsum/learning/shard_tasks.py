@@ -28,6 +28,7 @@ class ShardSource(Protocol):
     sizes : ndarray of int64
         Examples of each shard.
     cone : Cone
+    surrogate : str
     """
 
     @property
@@ -35,6 +36,9 @@ class ShardSource(Protocol):
 
     @property
     def cone(self) -> Cone: ...
+
+    @property
+    def surrogate(self) -> str: ...
 
     def check(self, shard: int) -> None:
         """Raise an error if the data of a shard have changed."""

@@ -44,7 +44,7 @@ class ShardedObjective(Objective):
 
     def __init__(self, source: ShardSource, C: float = 1.0, executor: Any = None):
         super().__init__(int(source.sizes.sum()), source.cone, C)
-        self.source = source
+        self.source, self.surrogate = source, source.surrogate
         self.executor: Executor = as_executor(executor)
 
     @property

@@ -39,7 +39,7 @@ class ShardedDataset:
     ----------
     kind : str
         ``sequence``, ``image`` or ``graph``: what an item is.
-    n_samples, n_shards : int
+    n_samples, n_shards, n_nodes : int
     sizes : ndarray of int64
         Samples of each shard.
     classes : ndarray or None
@@ -63,6 +63,7 @@ class ShardedDataset:
         self.rows: list[dict[str, Any]] = self.manifest["shards"]
         self.sizes = np.array([row["samples"] for row in self.rows], dtype=np.int64)
         self.n_samples, self.n_shards = int(self.sizes.sum()), len(self.rows)
+        self.n_nodes = sum(int(row["nodes"]) for row in self.rows)
         for row in self.rows:
             self._stat(row)
 

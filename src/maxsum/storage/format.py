@@ -8,6 +8,8 @@ import numpy as np
 
 from ..core.errors import ModelFileError
 from ..core.files.container import Container, digest_arrays
+from ..learning.shard_objectives import AggregatedObjective, ShardedSmooth
+from ..learning.sharded import ShardedObjective
 
 VERSION = 1
 FILE = Container(
@@ -33,11 +35,14 @@ TRAINING = ("learner", "oracle", "loss", "class_weight", "cv", "Cs")
 LISTS = ("Cs", "class_weight", "classes", "cv", "label_graph", "loss", "tie")
 FACTS = ("gamma_", "C_", "Cs_", "scores_", "n_features_in_", "feature_names_in_", "n_iter_")
 NUMBERS = ("objective", "lower_bound", "seconds", "oracle_seconds", "qp_seconds", "finished")
+SHARDED = (AggregatedObjective, ShardedObjective, ShardedSmooth)
 COUNTS = ("n_iter", "n_oracle_calls")
 
 
 def fingerprint(objective: Any) -> str:
     """SHA-256 of samples, labels, and weights of examples (with C) of an objective."""
+    if isinstance(objective, SHARDED):
+        return digest_arrays([*objective.content(), np.array([objective.C])]).hex()
     model = objective.model
     data, labels = model.data, model.labels
     parts = [data.node_ptr, data.edges, data.n_states, data.node_types, data.node_weights, objective.c]

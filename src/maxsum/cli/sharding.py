@@ -1,0 +1,117 @@
+"""``maxsum fit --shards``: learn from a folder of shards, here, in worker processes or on a Dask cluster; ``predict`` on shards."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import CheckpointError, InvalidSampleError
+from ..models.shards import MANIFEST, ShardedDataset
+from .fitting import Fitted, Plan, check_out, make_plan, terminable
+from .forms import Content
+
+_ESTIMATORS = {"sequence": "SequenceLabeler", "image": "GridLabeler", "graph": "GraphLabeler"}
+
+
+class Traffic:
+    """The live line of a training on shards: what `LearningLine` says, and the bytes that were moved between processes."""
+
+    def __init__(self, line: Any, executor: Any):
+        self._line, self._executor = line, executor
+        self.see = line.see
+
+    def __call__(self, point: Any, time_limit: float | None) -> str:
+        moved = self._executor.bytes_sent + self._executor.bytes_received
+        return f"{self._line(point, time_limit)}  {moved / 2**20:.0f} MB moved"
+
+
+def is_sharded(path: Path) -> bool:
+    """Whether a path is a folder of shards."""
+    return (path / MANIFEST).is_file()
+
+
+@contextlib.contextmanager
+def workers(scheduler: str | None, n_workers: int | None) -> Iterator[Any]:
+    """Who works: a Dask cluster, processes of this machine, or this process."""
+    from ..learning import Processes, Serial, as_executor
+
+    if scheduler is not None and n_workers is not None:
+        raise InvalidSampleError("--scheduler and --workers are given; wanted one of them: a cluster has its own workers.")
+    with as_executor(scheduler) if scheduler is not None else Processes(n_workers) if n_workers else Serial() as executor:
+        yield executor
+
+
+def make_shard_plan(
+    paths: list[Path], folder: Path, options: dict[str, Any], sets: dict[str, Any]
+) -> tuple[Plan, ShardedDataset]:
+    """The plan of `maxsum fit`, and the shards."""
+    dataset = ShardedDataset(folder)
+    if options.get("task") not in (None, dataset.kind):
+        raise InvalidSampleError(
+            f"--task is {options['task']}, but the shards hold samples of kind {dataset.kind}; leave it out."
+        )
+    plan = make_plan([*paths, folder], {**options, "task": dataset.kind}, sets)
+    if plan.cv:
+        raise InvalidSampleError("--cv is given with --shards; choose C on a part of the data in memory, then give it as --C.")
+    if plan.reader:
+        raise InvalidSampleError(
+            f"{next(iter(plan.reader))} is a setting of readers; shards have been read already. Leave it out."
+        )
+    return plan, dataset
+
+
+def fit_shards(
+    plan: Plan,
+    dataset: ShardedDataset,
+    executor: Any,
+    callback: Any,
+    checkpoint: Path | None,
+    seconds: float | None,
+    resume: bool,
+) -> Fitted:
+    """Learn, and check the proof shard by shard; the caller saves."""
+    import maxsum
+
+    check_out(plan.out, plan.data)
+    if checkpoint is not None and not resume and checkpoint.is_dir() and any(checkpoint.iterdir()):
+        raise CheckpointError(f"the checkpoint folder {checkpoint} is not empty. Say --resume to go on from it, or remove it.")
+    own = dict(plan.parameters)
+    small = dataset.kind == "sequence"
+    own.setdefault("C", float(dataset.n_samples) if small else 100.0 * dataset.n_samples / max(dataset.n_nodes, 100))
+    estimator = getattr(maxsum, _ESTIMATORS[dataset.kind])(callback=callback).set_params(**own)
+    if checkpoint is not None:
+        estimator.set_params(checkpoint=str(checkpoint), **({} if seconds is None else {"checkpoint_seconds": seconds}))
+    with warnings.catch_warnings(record=True) as caught, terminable():
+        warnings.simplefilter("always")
+        estimator.fit(dataset, executor=executor)
+    result = estimator.result_
+    verified = None if result.certificate is None else result.certificate.verify(estimator.objective_, result.weights)
+    words = f"{dataset.n_samples} samples of kind {dataset.kind} in {dataset.n_shards} shards"
+    if "rounds" in result.extra:
+        moved = result.extra["bytes_sent"] + result.extra["bytes_received"]
+        words += f"; {result.extra['rounds']} rounds, {moved / 2**20:.1f} MB moved"
+    content = Content(dataset, None, [""] * dataset.n_samples, None, words)
+    form: Any = None
+    return Fitted(
+        estimator, form, content, verified, [str(own.message) for own in caught if issubclass(own.category, UserWarning)]
+    )
+
+
+def save_shards(fitted: Fitted, plan: Plan) -> None:
+    """Write the model; its checkpoint folder stays, for it holds the planes that prove the bound."""
+    import maxsum
+
+    fitted.estimator.set_params(callback=None, checkpoint=None)
+    maxsum.save_model(fitted.estimator, plan.out, notes={"trained_on": {"name": plan.data.name, "words": fitted.content.words}})
+
+
+def predict_shards(model: Path, folder: Path, out: Path, scheduler: str | None, n_workers: int | None) -> ShardedDataset:
+    """Label shards, as shards of labels."""
+    import maxsum
+
+    estimator, dataset = maxsum.load_model(model), ShardedDataset(folder)
+    with workers(scheduler, n_workers) as executor:
+        return estimator.predict_shards(dataset, out, executor)  # type: ignore[no-any-return]
