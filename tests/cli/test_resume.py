@@ -141,7 +141,9 @@ def test_ctrl_c_saves_the_best_so_far(much):
 
 
 def test_a_time_limit_is_kept_and_said(much, maxsum):
-    told = maxsum(*arguments(much, "m", "--max-iter", "1000000", "--tol", "0", "--C", "50000", "--time-limit", "0.3"), code=5, json_=True)
+    told = maxsum(
+        *arguments(much, "m", "--max-iter", "1000000", "--tol", "0", "--C", "50000", "--time-limit", "0.3"), code=5, json_=True
+    )
     assert told["termination"] == "time_limit" and not told["finished"] and (much / "m").exists()
 
 

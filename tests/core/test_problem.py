@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from reference.families import FAMILIES, make
 
-from maxsum import Cliques, Graph, InfeasibleError, InvalidProblemError, Messages, NotAssociativeError, Problem
+from maxsum import Cliques, Graph, InfeasibleError, InvalidProblemError, Messages, NotAssociativeError, Problem, solve
+from maxsum.core import memory
 
 CHAIN = Graph.chain(3)
 UNARY = np.array([[0.0, 1.0], [0.5, 0.0], [2.0, 0.0]])
@@ -374,3 +375,15 @@ def test_repr_and_empty_problem() -> None:
     assert repr(Problem(CHAIN, UNARY, tables=TABLE)) == "Problem(3 nodes, 2 edges, 2 labels, 1 tables)"
     empty = Problem(Graph.chain(0), np.zeros((0, 2)), offset=2.5)
     assert empty.score([]) == 2.5 and empty.bound() == 2.5
+
+
+def test_what_does_not_fit_is_refused_before_it_is_allocated(monkeypatch):
+    graph, unary = Graph.grid(60, 60), np.zeros((3600, 200))
+    problem = Problem(graph, unary, tables=np.zeros((200, 200)))
+    monkeypatch.setattr(memory, "available", lambda: (2**20, "a test"))
+    with pytest.raises(MemoryError, match=r"this graph needs about .* are left \(a test\)"):
+        Graph.grid(10**4, 10**4)
+    with pytest.raises(MemoryError, match=r"this problem needs about .* Nothing was allocated"):
+        Problem(graph, unary, tables=np.zeros((200, 200)))
+    with pytest.raises(MemoryError, match=r"solving this problem by TRWS needs about .* solve it in parts"):
+        solve(problem, "TRWS")

@@ -344,3 +344,14 @@ def test_other_refusals():
     sample = ms.GraphSample(np.eye(3), graph, np.full((2, 1), -1.0))
     with pytest.raises(InvalidSampleError, match="features >= 0"):
         ms.GraphLabeler(surrogate="qp").fit([sample], [[0, 1, 1]])
+
+
+@pytest.mark.parametrize("surrogate", ["qp", "logistic"])
+def test_a_solver_predicts_with_convex_multilabel_models(surrogate):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    Y = (X[:, :3] + 0.3 * rng.normal(size=(60, 3)) > 0).astype(int)
+    net = ms.MultiLabelClassifier(surrogate=surrogate, C=10.0, tol=1e-2, solver="Exhaustive").fit(X, Y)
+    predicted = net.predict(X)
+    assert (predicted == Y).mean() > 0.8
+    np.testing.assert_array_equal(predicted, net.set_params(solver="JunctionTree").predict(X))
