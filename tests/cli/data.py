@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,8 @@ PALETTE = [0, 0, 0, 200, 30, 30, 30, 200, 30] + [0] * 759
 
 
 def start(*arguments, **options):
-    """Start a command as a process of its own."""
+    """Start a command as a process of its own, which listens to Ctrl-C also where these tests run in the background of a shell."""
+    options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     command = [sys.executable, "-m", "maxsum.cli", *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
