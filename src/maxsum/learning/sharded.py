@@ -307,7 +307,8 @@ class _Rounds:
         return estimate <= near * tol or n_iter % _OFTEN == 0 or n_iter + 1 >= self.learner.max_iter
 
     def evaluate(self) -> None:
-        """A pure evaluation: the value at the present weights, and the bound from planes, in the order of shards."""
+        """A pure evaluation, which leaves no trace in the rounds to come: the value at the mean of the last weights, and the bound from
+        planes, in the order of shards."""
         objective, training, tol = self.objective, self.training, self.learner.tol
         w = objective.cone.repair(self.mean)
         for efforts in ((), *_EFFORTS):
@@ -321,17 +322,17 @@ class _Rounds:
                 max(objective.executor.n_workers, -(-len(places) // self.width)),
                 f"evaluate-{self.number}",
             )
-            self.offset, reached, proven, calls, seconds = (float(value) for value in found.scalars)
+            offset, reached, proven, calls, seconds = (float(value) for value in found.scalars)
             objective.n_calls += int(calls)
             objective.seconds += seconds
-            self.sum = found.vector
-            self.project()
-            training.bound(self.dual, self.certificate)  # type: ignore[arg-type]
+            rebuilt = _projected(objective, found.vector)[0]
+            dual = offset - 0.5 * float(rebuilt @ rebuilt)
+            training.bound(dual, self.certificate)  # type: ignore[arg-type]
             exact = all(found.facts)
             half = 0.5 * float(w @ w)
             training.offer(w, half + proven, exact)
             objective.exact = exact
-            if exact or relative(half + reached, self.dual) > tol or training.relative_gap <= tol or training.seconds_left <= 0:
+            if exact or relative(half + reached, dual) > tol or training.relative_gap <= tol or training.seconds_left <= 0:
                 break
         self.evaluated = True
 
