@@ -48,7 +48,7 @@ class ShardCertificate:
                 "the cone multipliers of the certificate are negative, not finite, or too few: they prove nothing."
             )
         total: Sum = objective.gather(
-            _bound_group, len(self.places), lambda a, b: (self, a, b), None, len(self.places), "verify-bound"
+            _bound_group, len(self.places), lambda a, b: (self, a, b), None, objective.n_groups, "verify-bound"
         )
         u = total.vector + objective.cone.matrix.T @ self.mu
         return float(total.scalars[0] - 0.5 * (u @ u))

@@ -58,6 +58,11 @@ class ShardedObjective(Objective):
     def content(self) -> Iterable[np.ndarray]:
         return (np.frombuffer(self.source.digest(), dtype=np.uint8), self.source.sizes)
 
+    @property
+    def n_groups(self) -> int:
+        """Tasks over all shards: a few for each worker, as the vectors that they return are in memory at the same time."""
+        return 4 * self.executor.n_workers
+
     def gather(self, function: Any, n_items: int, item: Any, shared: Any, n_groups: int, name: str) -> Any:
         """The sum over the fixed tree of ``n_items`` items, of which ``item(first, last)`` makes tasks."""
         nodes = split(n_items, n_groups)
@@ -319,7 +324,7 @@ class _Rounds:
                 len(places),
                 lambda a, b, places=places, allowed=allowed, efforts=efforts: (self.job, places[a:b], allowed, efforts),
                 w,
-                max(objective.executor.n_workers, -(-len(places) // self.width)),
+                objective.n_groups,
                 f"evaluate-{self.number}",
             )
             offset, reached, proven, calls, seconds = (float(value) for value in found.scalars)
