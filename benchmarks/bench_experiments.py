@@ -10,15 +10,17 @@ from maxsum import experiments
 
 from .measure import NO_DATA, data_folder, verdict
 
+FULL = ("shapes",)
+
 
 class Reproduction:
     """The report of one experiment as a section of the results."""
 
     def __init__(self, name: str):
-        self.name = name
+        self.name, self.full = name, name in FULL
         self.TITLE = f"Experiment: {name}"
         self.DESCRIPTION = f"""
-The report of `maxsum reproduce {name}`: what the paper says beside what this run found; the command prints notes as well.
+The report of `maxsum reproduce {name}{" --full" if self.full else ""}`: what the paper says beside what this run found; the command prints notes as well.
 """
 
     def rows(self, quick: bool = False) -> list[dict[str, Any]]:
@@ -26,7 +28,7 @@ The report of `maxsum reproduce {name}`: what the paper says beside what this ru
         if folder is None:
             return [{"table": self.name, "claim": NO_DATA}]
         with mock.patch.dict(os.environ, MAXSUM_DATA=str(folder)):
-            report = experiments.run(self.name, quick=quick)
+            report = experiments.run(self.name, quick=quick, full=self.full)
         return [
             {
                 "table": f"{report.title} ({report.source})",

@@ -21,16 +21,18 @@ def fake(holds: bool) -> Report:
 def test_the_exit_code_says_whether_claims_hold(monkeypatch: pytest.MonkeyPatch, holds: bool) -> None:
     seen = []
     monkeypatch.setattr(
-        experiments, "run", lambda name, quick, progress: (seen.append((name, quick)), progress("x"), fake(holds))[2]
+        experiments,
+        "run",
+        lambda name, quick, progress, full: (seen.append((name, quick, full)), progress("x"), fake(holds))[2],
     )
     result = CliRunner().invoke(app, ["reproduce", "sudoku", "--quick"])
     assert result.exit_code == (0 if holds else 1)
     for text in ("Rules [of] Sudoku", "18 of 18", "2 of 2", "a note", "holds" if holds else "FAILS"):
         assert text in result.stdout
-    full = CliRunner().invoke(app, ["reproduce", "sudoku", "--json"])
+    full = CliRunner().invoke(app, ["reproduce", "sudoku", "--full", "--json"])
     content = json.loads(full.stdout)
     assert content["failed"] == ([] if holds else ["rules learned"]) and content["rows"] == [{"set": 1, "s": "0.5"}]
-    assert seen == [("sudoku", True), ("sudoku", False)]
+    assert seen == [("sudoku", True, False), ("sudoku", False, True)]
 
 
 def test_names() -> None:

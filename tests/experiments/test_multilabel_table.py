@@ -44,6 +44,16 @@ def test_a_claim_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [claim.what for claim in report.failed] == ["scene: Hamming error of qp"]
 
 
+def test_full_means_more_folds_and_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path)
+    monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
+    monkeypatch.setattr(multilabel, "C_VALUES", {"exact": (8.0,)})
+    monkeypatch.setattr(multilabel, "FULL_VALUES", (0.5,))
+    monkeypatch.setattr(multilabel, "N_FULL_FOLDS", 3)
+    chosen = {full: experiments.run("multilabel", full=full).rows[0][2] for full in (False, True)}
+    assert chosen == {False: "8", True: "0.5"}
+
+
 def test_missing_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     with pytest.raises(MissingDataError, match=r"yeast\.npz"):

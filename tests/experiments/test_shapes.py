@@ -81,7 +81,7 @@ def test_a_stopped_training_makes_a_ratio_a_bound(model) -> None:
     assert shapes._ratio(name, {1.0: {name: slow, shapes.BEST: fast}}, False).holds is True
     assert shapes._ratio(name, {1.0: {name: fast, shapes.BEST: slow}}, False).holds is False
     for seconds, holds in ((30.0, True), (3.0, None)):
-        cut = slow._replace(done=False, seconds=seconds)
+        cut = slow._replace(done=False, processor=seconds)
         claim = shapes._ratio(name, {1.0: {name: cut, shapes.BEST: fast}}, False)
         assert claim.holds is holds and claim.ours.startswith("at least ")
     assert shapes._ratio(name, {1.0: {name: slow, shapes.BEST: fast._replace(done=False)}}, False).holds is False

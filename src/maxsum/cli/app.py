@@ -206,12 +206,13 @@ def demo(
 @app.command(epilog=EXIT_CODES)
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The experiment; without it, those that exist are listed.")] = "",
-    quick: Annotated[bool, typer.Option("--quick/--full", help="A small part of it, or all, which is the default.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A small part of it, for a look.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The complete protocol, which may take an hour.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Run a published experiment again: the published numbers beside ours; exit code 1 if one of its claims fails."""
     from .reproduce import list_experiments, run_experiment
 
     with exit_codes():
-        failed = run_experiment(name, quick, json) if name else list_experiments(json)
+        failed = run_experiment(name, quick, json, full) if name else list_experiments(json)
     raise typer.Exit(CLAIM_FAILED if failed else OK)

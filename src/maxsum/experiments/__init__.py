@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,7 +70,7 @@ class Report:
 Progress = Callable[[str], Any]
 
 
-def run(name: str, quick: bool = False, progress: Progress | None = None) -> Report:
+def run(name: str, quick: bool = False, progress: Progress | None = None, full: bool = False) -> Report:
     """Run an experiment.
 
     Parameters
@@ -80,9 +81,12 @@ def run(name: str, quick: bool = False, progress: Progress | None = None) -> Rep
         A small part of it, for a look.
     progress : callable, optional
         Called with a line of text now and then.
+    full : bool
+        The complete protocol, where it takes more than a coffee; elsewhere that is the default.
     """
     if name not in EXPERIMENTS:
         raise InvalidSampleError(f"there is no experiment {name!r}; wanted one of {', '.join(EXPERIMENTS)}.")
     module = importlib.import_module(f".{EXPERIMENTS[name]}", __name__)
-    report: Report = module.run(quick=quick, progress=progress or (lambda line: None))
+    options = {"full": True} if full and not quick and "full" in inspect.signature(module.run).parameters else {}
+    report: Report = module.run(quick=quick, progress=progress or (lambda line: None), **options)
     return report

@@ -1,4 +1,7 @@
-"""Trainings beside each other: approximate cutting planes, and learners of LP-M3N until they are as good."""
+"""Trainings beside each other: approximate cutting planes, and learners of LP-M3N until they are as good.
+
+All run on one thread, and limits are in processor seconds, so that others who use the machine do not change who wins.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ from ..learning.result import LearningResult
 from ..losses import as_loss
 from ..models.bound import BoundModel
 
-TOL, N_JOBS = 1e-2, 2
-_FINEST, _SHORTEST = 1e-5, 0.05
+TOL = 1e-2
+_FINEST, _SHORTEST, _SLOWEST = 1e-5, 0.05, 3.0
 
 
 class Run(NamedTuple):
@@ -39,7 +42,7 @@ class Run(NamedTuple):
 
 
 class Once(SolverOracle):
-    """A solver as oracle that is asked once at each point, and that a deadline ends."""
+    """A solver as oracle that is asked once at each point, and that a deadline in processor seconds ends."""
 
     def __init__(self, model: BoundModel, solver: Any, ends: float):
         super().__init__(model, loss_table(model, as_loss("hamming")), solver, False)
@@ -56,16 +59,16 @@ class Once(SolverOracle):
         return [key for key, _ in found], np.array([gap for _, gap in found])
 
     def _ask(self, item: Any) -> tuple[np.ndarray, float]:
-        left = max(_SHORTEST, self.ends - time.perf_counter())
+        left = max(_SHORTEST, self.ends - time.process_time())
         solver: Any = self.solver
         result: Any = solve(item[1], solver if left == np.inf else replace(solver, time_limit=left))
         return result.labels, result.gap
 
 
 def timed(train: Callable[[float], LearningResult], limit: float | None, done: Callable[[LearningResult], bool]) -> Run:
-    """Run a training that is given the time when it has to end."""
+    """Run a training that is given the processor time when it has to end."""
     wall, cpu = time.perf_counter(), time.process_time()
-    result = train(np.inf if limit is None else wall + limit)
+    result = train(np.inf if limit is None else cpu + limit)
     seconds = (time.perf_counter() - wall, time.process_time() - cpu)
     return Run(result.objective, result.relative_gap, *seconds, done(result), result)
 
@@ -74,8 +77,8 @@ def cutting_plane(model: BoundModel, C: float, solver: Any, limit: float | None)
     """ACP to a relative gap of 1 %, or what it reaches within the limit."""
 
     def train(ends: float) -> LearningResult:
-        objective = MarginObjective(model, C, oracle=Once(model, solver, ends), n_jobs=N_JOBS)
-        return CuttingPlane(tol=TOL, time_limit=limit).fit(objective)
+        objective = MarginObjective(model, C, oracle=Once(model, solver, ends))
+        return CuttingPlane(tol=TOL).fit(objective, lambda point: time.process_time() >= ends)
 
     return timed(train, limit, lambda result: result.relative_gap <= TOL)
 
@@ -84,8 +87,10 @@ def to_target(model: BoundModel, C: float, learner: Learner, target: float, limi
     """A learner of LP-M3N until its objective is at most the target, proven or not."""
 
     def train(ends: float) -> LearningResult:
-        objective = LPObjective(model, C, n_jobs=N_JOBS)
-        return replace(learner, tol=0.1 * TOL, time_limit=limit).fit(objective, lambda point: point.objective <= target)
+        def stop(point: Any) -> bool:
+            return bool(point.objective <= target) or time.process_time() >= ends
+
+        return replace(learner, tol=0.1 * TOL, time_limit=limit and _SLOWEST * limit).fit(LPObjective(model, C), stop)
 
     return timed(train, limit, lambda result: result.objective <= target)
 
@@ -94,11 +99,10 @@ def to_gap(model: BoundModel, C: float, target: float, limit: float | None) -> R
     """The default learner of LP-M3N until its gap is proven to be at most 1 % and its objective at most the target."""
 
     def train(ends: float) -> LearningResult:
-        objective, start, tol = LPObjective(model, C, n_jobs=N_JOBS), None, TOL
+        objective, start, tol = LPObjective(model, C), None, TOL
         while True:
-            left = None if limit is None else max(_SHORTEST, ends - time.perf_counter())
-            result = BlockFrankWolfe(tol=tol, time_limit=left).fit(objective, init=start)
-            if result.objective <= target or tol <= _FINEST or time.perf_counter() >= ends:
+            result = BlockFrankWolfe(tol=tol).fit(objective, lambda point: time.process_time() >= ends, start)
+            if result.objective <= target or tol <= _FINEST or time.process_time() >= ends:
                 return result
             start, tol = result.extra["planes"], 0.5 * tol
 

@@ -22,6 +22,7 @@ from .pseudo_marginals import PseudoMarginals
 SOLVERS = ("piqp", "clarabel")
 _ATTEMPTS = 3
 _FINEST = 1e-11
+_ASKED = 0.1
 _CHUNK = 2**20
 
 
@@ -72,7 +73,7 @@ class CompactQP(Learner):
         self._report(objective, training, w, messages)
         program = Program.of(objective)
         training.extra |= program.size()
-        eps = 0.03 * max(self.tol, _FINEST)
+        eps = _ASKED * max(self.tol, _FINEST)
         for attempt in range(_ATTEMPTS):
             if training.seconds_left <= 0:
                 training.termination = Termination.time_limit
