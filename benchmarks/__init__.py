@@ -29,6 +29,9 @@ MODULES = {
     "amn": "bench_amn",
     "paths": "bench_paths",
     "chunking": "bench_chunking",
+    "reliability": "bench_reliability",
+    "shards": "bench_shards",
+    "parts": "bench_parts",
     **{f"reproduce-{name}": f"bench_experiments:{name}" for name in sorted(EXPERIMENTS)},
 }
 

@@ -1,15 +1,20 @@
-"""Every Python block of the documentation runs, page by page; links and pictures lead somewhere."""
+"""Every block of Python and every command of the documentation runs, page by page; links and pictures lead somewhere."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from maxsum.cli.app import app
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if not {"_build", "api", "auto_examples"} & set(path.parts))
-BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"#\s*exit code (\d)")
 
 
 def named(page: Path) -> str:
@@ -21,9 +26,21 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "docs"}
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
-    for number, block in enumerate(blocks):
-        exec(compile(block, f"{page.name}, block {number}", "exec"), names)
+    for number, (kind, block) in enumerate(blocks):
+        if kind == "python":
+            exec(compile(block, f"{page.name}, block {number}", "exec"), names)
+        else:
+            run_commands(block)
     assert len(names) > 2
+
+
+def run_commands(block: str) -> None:
+    """Each line that starts with maxsum, in the present folder; ``# exit code 5`` says that another code than 0 is expected."""
+    for line in block.splitlines():
+        if line.startswith("maxsum "):
+            wanted = CODE.search(line)
+            result = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
+            assert result.exit_code == (int(wanted[1]) if wanted else 0), f"{line}\n{result.stdout}{result.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

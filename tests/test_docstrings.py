@@ -38,8 +38,8 @@ MISSING = {
     "RT01": "no Returns section",
 }
 """Faults of functions and classes that users call by name; a method must have a docstring, of any form."""
-MODULES = ("maxsum", "maxsum.datasets", "maxsum.inference", "maxsum.losses", "maxsum.metrics")
-LAYERS = ("core", "inference", "datasets", "losses", "metrics")
+MODULES = ("maxsum", "maxsum.datasets", "maxsum.inference", "maxsum.losses", "maxsum.metrics", "maxsum.parts")
+LAYERS = ("core", "inference", "datasets", "losses", "metrics", "parts")
 
 
 def public() -> Iterator[tuple[str, bool]]:

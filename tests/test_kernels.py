@@ -6,6 +6,7 @@ out of range, which is a memory error in a compiled kernel, is an exception ther
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -113,3 +114,24 @@ def test_trainings(training: str) -> None:
     predicted = net.predict(X)
     assert all(np.shape(own) == np.shape(true) for own, true in zip(predicted, y, strict=True))
     assert np.isin(np.concatenate([np.ravel(own) for own in predicted]), np.concatenate([np.ravel(own) for own in y])).all()
+
+
+def test_processes_that_share_a_cache_write_files_of_their_own():
+    """numba counts cached signatures; two processes must not take the same number for different ones."""
+    from maxsum.kernels import jit
+
+    ms.solve(ms.Problem(ms.Graph.chain(2), np.eye(2), np.eye(2)))
+    if not jit.COMPILED or not jit._files:
+        pytest.skip("kernels are not cached")
+    names = {file._data_name(1) for file, _ in jit._files}
+    assert len(names) == len(jit._files) and all(name.endswith(".nbc") for name in names)
+    if hasattr(os, "fork"):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writer, jit._files[0][0]._data_name(1).encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(reader, 1000).decode() not in names
+        os.close(reader)
+        os.close(writer)

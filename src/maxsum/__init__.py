@@ -9,11 +9,13 @@ from .core.cliques import Cliques
 from .core.errors import (
     CertificateError,
     CheckpointError,
+    ExecutorError,
     InfeasibleError,
     InvalidGraphError,
     InvalidProblemError,
     InvalidSampleError,
     MaxsumError,
+    ModelFileError,
     NotAssociativeError,
     OracleError,
     ParseError,
@@ -30,6 +32,7 @@ __all__ = [
     "CertificateError",
     "CheckpointError",
     "Cliques",
+    "ExecutorError",
     "Graph",
     "GraphLabeler",
     "GraphLabelerCV",
@@ -43,6 +46,7 @@ __all__ = [
     "InvalidSampleError",
     "MaxsumError",
     "Messages",
+    "ModelFileError",
     "MultiLabelClassifier",
     "MultiLabelClassifierCV",
     "NotAssociativeError",
@@ -60,17 +64,34 @@ __all__ = [
     "graphs",
     "inference",
     "learning",
+    "load_model",
     "losses",
     "metrics",
     "models",
+    "parts",
     "plotting",
     "read_problem",
     "report",
+    "save_model",
     "solve",
+    "storage",
 ]
 
 
-_MODULES = ("datasets", "estimators", "graphs", "inference", "learning", "losses", "metrics", "models", "plotting", "report")
+_MODULES = (
+    "datasets",
+    "estimators",
+    "graphs",
+    "inference",
+    "learning",
+    "losses",
+    "metrics",
+    "models",
+    "parts",
+    "plotting",
+    "report",
+    "storage",
+)
 _HOME = {
     "GraphLabeler": ".estimators",
     "GraphLabelerCV": ".estimators",
@@ -81,7 +102,9 @@ _HOME = {
     "MultiLabelClassifierCV": ".estimators",
     "SequenceLabeler": ".estimators",
     "SequenceLabelerCV": ".estimators",
+    "load_model": ".storage",
     "read_problem": ".core.files",
+    "save_model": ".storage",
     "solve": ".inference",
 }
 

@@ -328,5 +328,5 @@ def test_progress_line_of_a_training():
     from maxsum.learning.result import LearningPoint
 
     point = LearningPoint(3, 1.5, 4.0, 3.0, 12)
-    assert learning_line(point, None) == "pass 3   objective 4   lower bound 3   relative gap 0.25   1.5 s"
+    assert learning_line(point, None) == "pass 3  objective 4  bound 3  gap 25 %  12 calls  1.5 s"
     assert learning_line(point, 2.0).endswith("0.5 s left")

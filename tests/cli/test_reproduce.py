@@ -23,16 +23,16 @@ def test_the_exit_code_says_whether_claims_hold(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(
         experiments,
         "run",
-        lambda name, quick, progress, full: (seen.append((name, quick, full)), progress("x"), fake(holds))[2],
+        lambda name, quick, progress, table, full: (seen.append((name, quick, table, full)), progress("x"), fake(holds))[2],
     )
     result = CliRunner().invoke(app, ["reproduce", "sudoku", "--quick"])
     assert result.exit_code == (0 if holds else 1)
     for text in ("Rules [of] Sudoku", "18 of 18", "2 of 2", "a note", "holds" if holds else "FAILS"):
         assert text in result.stdout
-    full = CliRunner().invoke(app, ["reproduce", "sudoku", "--full", "--json"])
+    full = CliRunner().invoke(app, ["reproduce", "sudoku", "--table", "3", "--full", "--json"])
     content = json.loads(full.stdout)
     assert content["failed"] == ([] if holds else ["rules learned"]) and content["rows"] == [{"set": 1, "s": "0.5"}]
-    assert seen == [("sudoku", True, False), ("sudoku", False, True)]
+    assert seen == [("sudoku", True, None, False), ("sudoku", False, 3, True)]
 
 
 def test_names() -> None:
@@ -42,6 +42,21 @@ def test_names() -> None:
     }
     wrong = CliRunner().invoke(app, ["reproduce", "chess"])
     assert wrong.exit_code == 2 and "no experiment 'chess'" in wrong.stderr
+
+
+def test_a_table_is_one_of_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    from maxsum.experiments import tagging
+
+    for arguments, words in (
+        (["tagging", "--table", "5"], "wanted 2 or 3 or 4"),
+        (["letters", "--table", "1"], "has no tables"),
+    ):
+        wrong = CliRunner().invoke(app, ["reproduce", *arguments])
+        assert wrong.exit_code == 2 and words in wrong.stderr
+    seen = []
+    monkeypatch.setattr(tagging, "run", lambda quick, progress, tables: (seen.append(tables), fake(True))[1])
+    assert CliRunner().invoke(app, ["reproduce", "tagging", "--table", "2"]).exit_code == 0
+    assert seen == [(2,)]
 
 
 def test_no_data(monkeypatch: pytest.MonkeyPatch) -> None:

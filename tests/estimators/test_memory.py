@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.estimators import memory
+from maxsum.core import memory
 
 resource = pytest.importorskip("resource")
 

@@ -9,47 +9,10 @@ import zipfile
 import numpy as np
 import pytest
 from file_samples import CFN, UAI, WCSP, members, outcome, pack
+from reference.mutations import mutate
 
 import maxsum as ms
 from maxsum.core.files import read_problem, save
-
-NUMBERS = (
-    b"-1",
-    b"0",
-    b"1",
-    b"2",
-    b"3",
-    b"7",
-    b"1e9",
-    b"1000000000",
-    b"99999999999999999999",
-    b"0,5",
-    b"nan",
-    b"inf",
-    b"-inf",
-    b"1e308",
-)
-
-
-def mutate(rng, data):
-    data = bytearray(data)
-    for _ in range(rng.randint(1, 3)):
-        kind = rng.randrange(5)
-        at = rng.randrange(len(data) + 1)
-        if kind == 0 and data:
-            data[at % len(data)] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            del data[at:]
-        elif kind == 2:
-            data[at:at] = rng.choice((rng.randbytes(rng.randint(1, 4)), b" " + rng.choice(NUMBERS) + b" ", b"\n", b"["))
-        elif kind == 3:
-            words = bytes(data).split(b" ")
-            words[rng.randrange(len(words))] = rng.choice(NUMBERS)
-            data = bytearray(b" ".join(words))
-        else:
-            other = rng.randrange(len(data) + 1)
-            data[at:at] = data[min(at, other) : min(at, other) + 20]
-    return bytes(data)
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_other_versions_learners_and_data_are_refused(saved, monkeypatch):
     with pytest.raises(CheckpointError, match="another objective"):
         saved.fit(objective_of(oracle="bracket"))
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "VERSION", 2)
+        patch.setattr(checkpoint, "FILE", replace(checkpoint.FILE, version=2, oldest=2))
         with pytest.raises(CheckpointError, match="format version 1, wanted 2"):
             saved.fit(objective_of())
     replace(saved, max_iter=3, tol=1e-2, time_limit=100.0).fit(objective_of())
@@ -164,7 +164,7 @@ def test_other_versions_learners_and_data_are_refused(saved, monkeypatch):
 )
 def test_hostile_headers_are_refused(saved, header):
     body = struct.pack("<Q", len(header)) + header
-    saved.checkpoint.write_bytes(checkpoint._START.pack(checkpoint._MARK, 1, checkpoint._digest([body])) + body)
+    saved.checkpoint.write_bytes(checkpoint.FILE.seal(body))
     with pytest.raises(CheckpointError, match="broken header"):
         saved.fit(objective_of())
 

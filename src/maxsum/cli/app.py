@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.errors import CertificateError, UnsupportedProblemError
+from ..core.errors import CertificateError
 from ..core.result import Guarantee, Result
-from .common import CLAIM_FAILED, EXIT_CODES, INFEASIBLE, NO_LABELLING, OK, JsonOption, exit_codes
+from .common import CLAIM_FAILED, EXIT_CODES, INFEASIBLE, NO_LABELLING, OK, JsonOption, exit_codes, is_model, known_solver
 from .datasets import datasets
+from .learning import bench, evaluate, fit, predict, report, verify_fitted
 
 if TYPE_CHECKING:
     from ..core.problem import Problem
 
 app = typer.Typer(
-    help="Max-sum problems, solved with a proof of how good every answer is.",
+    help="Max-sum problems and classifiers, every answer with a proof of how good it is.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
@@ -25,6 +26,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(datasets, name="datasets")
+for command in (fit, predict, evaluate, report, bench):
+    app.command(epilog=EXIT_CODES)(command)
 
 
 class Values(StrEnum):
@@ -91,7 +94,7 @@ def solve(
 
     with exit_codes():
         problem = _read(file, format, values)
-        chosen = None if solver is None else _known(solver)
+        chosen = None if solver is None else known_solver(solver)
         with Progress(not json if progress is None else progress, time_limit, force=bool(progress)) as line:
             result = _solve(problem, chosen, time_limit, line)
         if out is not None:
@@ -111,16 +114,6 @@ def _solve(problem: Problem, solver: Any, time_limit: float | None, callback: An
     return inference.solve(problem, solver, time_limit=time_limit, callback=callback)
 
 
-def _known(name: str) -> str:
-    """The exact name of a solver, whatever the case it was typed in."""
-    from ..inference import SOLVERS
-
-    by_name = {known.lower(): known for known in SOLVERS}
-    if name.lower() not in by_name:
-        raise UnsupportedProblemError(f"there is no solver {name!r}; wanted one of {', '.join(SOLVERS)}.")
-    return by_name[name.lower()]
-
-
 def _in_costs(file: Path, format: str | None, values: Values | None) -> bool:
     """Whether whoever wrote the file thinks in costs."""
     if values is not None:
@@ -137,11 +130,15 @@ def verify(
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check an answer: recompute its score from the labels and its bound from the certificate, without the solvers."""
+    """Check an answer: recompute its score from the labels and its bound from the certificate, without the solvers.
+
+    Or check a model: `maxsum verify MODEL DATA` recomputes objective and lower bound on the data it was trained on (fit --proof)."""
     from ..core.answers import read_answer
     from . import show
 
     with exit_codes():
+        if is_model(file):
+            return verify_fitted(file, answer, json)
         problem = _read(file, format, values)
         claim = read_answer(answer, problem)
         try:
@@ -157,10 +154,12 @@ def verify(
 
 @app.command(epilog=EXIT_CODES)
 def info(file: ProblemFile, values: ValuesOption = None, format: FormatOption = None, json: JsonOption = False) -> None:
-    """Show the size and structure of a problem, and which solvers take it."""
+    """Show the size and structure of a problem and which solvers take it; or what a model of `maxsum fit` says about itself."""
     from . import show
 
     with exit_codes():
+        if is_model(file):
+            return _model_info(file, json)
         from ..inference import list_solvers
 
         problem = _read(file, format, values)
@@ -168,6 +167,18 @@ def info(file: ProblemFile, values: ValuesOption = None, format: FormatOption = 
             show.print_json(show.info_json(problem, list_solvers(problem), file))
         else:
             show.print_info(problem, list_solvers(problem), file)
+
+
+def _model_info(file: Path, json: bool) -> None:
+    from ..storage import read_header
+    from . import show
+    from .show_learning import print_model
+
+    header = read_header(file)
+    if json:
+        show.print_json({"file": str(file), **header})
+    else:
+        print_model(header, file)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -206,6 +217,7 @@ def demo(
 @app.command(epilog=EXIT_CODES)
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The experiment; without it, those that exist are listed.")] = "",
+    table: Annotated[int | None, typer.Option(metavar="N", help="One of its published tables alone, by number.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small part of it, for a look.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The complete protocol, which may take an hour.")] = False,
     json: JsonOption = False,
@@ -214,5 +226,5 @@ def reproduce(
     from .reproduce import list_experiments, run_experiment
 
     with exit_codes():
-        failed = run_experiment(name, quick, json, full) if name else list_experiments(json)
+        failed = run_experiment(name, quick, json, table, full) if name else list_experiments(json)
     raise typer.Exit(CLAIM_FAILED if failed else OK)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from ..core.errors import CertificateError, InfeasibleError, MaxsumError
+from ..core.errors import CertificateError, InfeasibleError, MaxsumError, UnsupportedProblemError
 
-OK, CLAIM_FAILED, BAD_INPUT, INFEASIBLE, NO_LABELLING = range(5)
+OK, CLAIM_FAILED, BAD_INPUT, INFEASIBLE, NO_LABELLING, UNFINISHED = range(6)
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a claim of the answer does not hold (verify); 2 wrong usage or input; "
-    "3 the problem is infeasible; 4 stopped without a labelling."
+    "3 the problem is infeasible; 4 stopped without a labelling or model; 5 training stopped before its tolerance, the best so far is saved."
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object; infinite numbers are the strings inf, -inf.")]
@@ -37,6 +38,25 @@ def exit_codes() -> Iterator[None]:
         _leave(BAD_INPUT, f"not enough memory. {error}")
     except KeyboardInterrupt:
         _leave(NO_LABELLING, "interrupted before there was an answer.")
+
+
+def is_model(file: Path) -> bool:
+    """Whether a file is a model, by its first bytes."""
+    mark = b"maxsum model\0"
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return opened.read(len(mark)) == mark
+
+
+def known_solver(name: str) -> str:
+    """The exact name of a solver, whatever the case it was typed in."""
+    from ..inference import SOLVERS
+
+    by_name = {known.lower(): known for known in SOLVERS}
+    if name.lower() not in by_name:
+        raise UnsupportedProblemError(f"there is no solver {name!r}; wanted one of {', '.join(SOLVERS)}.")
+    return by_name[name.lower()]
 
 
 def _leave(code: int, message: str) -> NoReturn:

@@ -1,12 +1,15 @@
-"""The live line of ``maxsum solve`` and ``maxsum demo``."""
+"""The live line of ``maxsum solve``, ``maxsum demo`` and ``maxsum fit``."""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..core.cards import percent
 from ..core.result import TracePoint
 
 if TYPE_CHECKING:
@@ -56,6 +59,9 @@ class Progress:
             self._status.__exit__(*error)
 
     def __call__(self, point: Any) -> bool:
+        see = getattr(self._describe, "see", None)
+        if see is not None:
+            see(point)
         now = time.monotonic()
         if self._status is not None and now - self._last >= _INTERVAL:
             self._last = now
@@ -71,8 +77,54 @@ def line(point: TracePoint, time_limit: float | None) -> str:
 
 def learning_line(point: LearningPoint, time_limit: float | None) -> str:
     """One line for one moment of a training."""
-    parts = [f"pass {point.iteration}", f"objective {point.objective:.6g}", f"lower bound {point.lower_bound:.6g}"]
-    return "   ".join([*parts, f"relative gap {point.relative_gap:.2g}", _clock(point.seconds, time_limit)])
+    parts = [f"pass {point.iteration}", f"objective {point.objective:.5g}", f"bound {point.lower_bound:.5g}"]
+    parts += [f"gap {percent(point.relative_gap)}", f"{point.n_oracle_calls} calls"]
+    return "  ".join([*parts, _clock(point.seconds, time_limit)])
+
+
+class LearningLine:
+    """The line of `maxsum fit`: which training it is, where there are several, and an estimate of the time that is left.
+
+    The gap of most learners falls by about the same factor in the same time, so the logarithms of the last gaps make a line that
+    meets the tolerance at the end.
+
+    Parameters
+    ----------
+    tol : float
+        Relative gap at which a training stops.
+    n_trainings : int
+        How many trainings there are in all.
+    """
+
+    def __init__(self, tol: float, n_trainings: int = 1):
+        self._tol, self._n = tol, n_trainings
+        self._training, self._last = 0, 0
+        self._points: deque[tuple[float, float]] = deque(maxlen=60)
+
+    def see(self, point: LearningPoint) -> None:
+        """Take note of a pass."""
+        if point.iteration <= self._last or not self._training:
+            self._training += 1
+            self._points.clear()
+        self._last = point.iteration
+        if 0 < point.relative_gap < math.inf:
+            self._points.append((point.seconds, math.log(point.relative_gap)))
+
+    def __call__(self, point: LearningPoint, time_limit: float | None) -> str:
+        text = learning_line(point, time_limit)
+        if self._n > 1:
+            text = f"{self._training}/{self._n}  {text}"
+        left = self.seconds_left()
+        return text if time_limit is not None or left is None else f"{text}, ~{left:.0f} s left"
+
+    def seconds_left(self) -> float | None:
+        """Estimated seconds until the tolerance; None where the gap does not fall."""
+        if len(self._points) < 5 or self._tol <= 0:
+            return None
+        (first, high), (last, low) = self._points[len(self._points) // 2], self._points[-1]
+        if last <= first or low >= high:
+            return None
+        return max(0.0, (low - math.log(self._tol)) * (last - first) / (high - low))
 
 
 def _clock(seconds: float, time_limit: float | None) -> str:

@@ -22,11 +22,11 @@ def list_experiments(json: bool) -> bool:
     return False
 
 
-def run_experiment(name: str, quick: bool, json: bool, full: bool = False) -> bool:
+def run_experiment(name: str, quick: bool, json: bool, table: int | None = None, full: bool = False) -> bool:
     """Run an experiment and print its report; True if a claim fails."""
     errors = Console(stderr=True)
     with errors.status(f"{name} ...") as status:
-        report = experiments.run(name, quick, lambda line: status.update(escape(f"{name}: {line}")), full)
+        report = experiments.run(name, quick, lambda line: status.update(escape(f"{name}: {line}")), table, full)
     if json:
         show.print_json(_report_json(report))
     else:

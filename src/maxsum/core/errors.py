@@ -69,3 +69,11 @@ class OracleError(MaxsumError, RuntimeError):
 
 class CheckpointError(MaxsumError, ValueError):
     """A checkpoint that is broken, of another version, or of other data."""
+
+
+class ModelFileError(MaxsumError, ValueError):
+    """A model that cannot be written to a file, or a model file that is broken, hostile, or of another version."""
+
+
+class ExecutorError(MaxsumError, RuntimeError):
+    """Workers died again and again, or the scheduler of a cluster is gone."""

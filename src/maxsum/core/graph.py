@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .errors import InvalidGraphError
+from .memory import check_room
 
 
 class Incidence(NamedTuple):
@@ -143,6 +144,7 @@ class Graph:
         if edge_types not in ("tied", "direction"):
             raise InvalidGraphError(f'Graph.grid: edge_types is {edge_types!r}, wanted "tied" or "direction".')
         _check_size(height * width, "Graph.grid")
+        _check_room(height * width * (24 * connectivity // 2 + 4))
         node = np.arange(height * width, dtype=np.int32).reshape(height, width)
         pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
         if connectivity == 8:
@@ -157,6 +159,7 @@ class Graph:
     def chain(cls, n_nodes: int) -> Graph:
         """A chain: each node but the last is joined to the next."""
         n_nodes = _check_size(_count(n_nodes, "chain length"), "Graph.chain")
+        _check_room(24 * n_nodes)
         first = np.arange(max(n_nodes - 1, 0), dtype=np.int32)
         return cls(n_nodes, np.stack([first, first + 1], axis=1), np.zeros(len(first), dtype=np.int32))
 
@@ -164,6 +167,7 @@ class Graph:
     def complete(cls, n_nodes: int) -> Graph:
         """All pairs ``(u, v)`` with ``u < v``."""
         n_nodes = _check_size(_count(n_nodes, "number of nodes"), "Graph.complete")
+        _check_room(20 * n_nodes**2)
         u, v = np.triu_indices(n_nodes, 1)
         return cls(n_nodes, np.stack([u, v], axis=1).astype(np.int32), np.zeros(len(u), dtype=np.int32))
 
@@ -360,3 +364,7 @@ def _edge_types(edge_type: Any, n_edges: int) -> tuple[np.ndarray, int]:
     if len(kind) and (kind.min() < 0 or kind.max() >= 2**31 - 1):
         raise InvalidGraphError(f"edge_type ranges from {kind.min()} to {kind.max()}, wanted 0 or more.")
     return kind.astype(np.int32), int(kind.max()) + 1 if len(kind) else 1
+
+
+def _check_room(need: int) -> None:
+    check_room(need, "this graph", "Take fewer nodes or edges")

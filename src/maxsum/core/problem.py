@@ -12,6 +12,7 @@ import numpy as np
 from .cliques import Cliques
 from .errors import InvalidProblemError
 from .graph import Graph
+from .memory import check_room
 from .validation import LARGEST, as_float, as_labels, read_only, states_and_unary, tables_and_edges
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Problem:
             raise InvalidProblemError(f"graph is a {type(graph).__name__}, wanted maxsum.Graph (see Graph.from_edges).")
         if not isinstance(offset, (int, float, np.number)) or not abs(offset) <= LARGEST:
             raise InvalidProblemError(f"offset is {offset!r}, wanted a finite number of at most {LARGEST} in size.")
+        numbers = sum(int(getattr(given, "size", 0)) for given in (unary, tables))
+        check_room(16 * numbers + 40 * graph.n_edges, "this problem", "Take fewer nodes or labels, or tables that edges share")
         states, scores = states_and_unary(graph, unary, n_states)
         n_labels = scores.shape[1]
         bank, number, weight = tables_and_edges(graph, states, n_labels, tables, edge_table, edge_weight)

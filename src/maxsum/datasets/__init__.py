@@ -17,9 +17,16 @@
 `read_conll`, `conll_features`                      sentences of columns, and features of their tokens
 `read_arff`                                         multi-label data of Mulan and MEKA, dense or sparse
 `read_libsvm_multilabel`                            multi-label lines of LIBSVM
-`read_image_folder`                                 images and masks
+`read_image_folder`, `MaskCode`                     images and masks; how masks mean labels
+`read_table`, `write_table`, `Table`, `ColumnCoder` CSV and Parquet, and features of their columns
+`read_graph_tables`, `read_graphml`,                graphs as tables of nodes and edges, or GraphML
+`write_graphml`, `GraphTables`
+`column_features`, `default_templates`,             features of tokens by templates, and of pixels
+`pixel_features`
+`write_arff`, `write_libsvm_multilabel`             multi-label data, written
 `read_linked_pages`                                 pages with words, classes and links
 `read_sudoku`                                       puzzles and solutions
+`write_shards`, `ShardedDataset`                    training sets larger than memory, as folders of files
 =================================================== ==================================================================
 
 ``fetch_`` functions take what is in the folder that ``MAXSUM_DATA`` names, else what is in the cache (``MAXSUM_DATA_CACHE``, or
@@ -29,11 +36,16 @@ memory.
 
 from __future__ import annotations
 
+from .columns import ColumnCoder
 from .conll import conll_features, read_conll
 from .fetch import download
 from .generate import make_noisy_blocks, make_shapes
+from .graph_tables import GraphTables, read_graph_tables, read_graphml, write_graphml
 from .images import LabelledImages, read_image_folder
+from .masks import MaskCode
 from .multilabel import MultiLabelData, read_arff, read_libsvm_multilabel
+from .multilabel_write import write_arff, write_libsvm_multilabel
+from .pixels import pixel_features
 from .published import (
     fetch_conll2000,
     fetch_letters,
@@ -46,23 +58,33 @@ from .published import (
     fetch_yeast,
 )
 from .shape_sorter import colour_codes, make_shape_sorter
+from .shards import ShardedDataset, write_shards
 from .small import load_digits, load_noisy_blocks, load_shapes, load_sudoku
 from .source import MissingDataError, cache_folder, data_folder
 from .sources import SOURCES
 from .sudoku import read_sudoku
 from .sudoku_puzzles import make_sudoku
+from .tables import Table, read_table, write_table
+from .templates import column_features, default_templates
 from .webkb import LinkedPages, read_linked_pages
 
 __all__ = [
     "SOURCES",
+    "ColumnCoder",
+    "GraphTables",
     "LabelledImages",
     "LinkedPages",
+    "MaskCode",
     "MissingDataError",
     "MultiLabelData",
+    "ShardedDataset",
+    "Table",
     "cache_folder",
     "colour_codes",
+    "column_features",
     "conll_features",
     "data_folder",
+    "default_templates",
     "download",
     "fetch_conll2000",
     "fetch_letters",
@@ -81,10 +103,19 @@ __all__ = [
     "make_shape_sorter",
     "make_shapes",
     "make_sudoku",
+    "pixel_features",
     "read_arff",
     "read_conll",
+    "read_graph_tables",
+    "read_graphml",
     "read_image_folder",
     "read_libsvm_multilabel",
     "read_linked_pages",
     "read_sudoku",
+    "read_table",
+    "write_arff",
+    "write_graphml",
+    "write_libsvm_multilabel",
+    "write_shards",
+    "write_table",
 ]

@@ -19,11 +19,13 @@ from ..learning.driver import Learner
 from ..learning.objective import MarginObjective
 from ..learning.result import LearningResult
 from ..learning.smooth import SmoothObjective
+from ..learning.stored import StoredObjective
 from ..models.bound import BoundModel
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
+from ..models.shards import ShardedDataset
 from .choices import (
     SURROGATES,
     as_surrogate,
@@ -86,6 +88,7 @@ class Labeler(NestedParameters, Prediction, ABC):
     symmetric: bool
     classes: Any
     checkpoint: str | Path | None
+    checkpoint_seconds: float
     class_weight: Any
     warm_start: bool
     homogeneous: bool = True
@@ -135,20 +138,47 @@ class Labeler(NestedParameters, Prediction, ABC):
 
     # ---- training ----------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, executor: Any = None) -> Self:
         """Learn weights. An earlier fit is forgotten, unless ``warm_start`` is on and the data are the same.
 
         Parameters
         ----------
-        X : list
-            Samples.
+        X : list or ShardedDataset
+            Samples, or a folder of shards with samples and labels; for these the surrogates ``margin``, ``lp`` and ``qp``.
         y : list of array-like
             A label for each node of each sample; -1, None or masked where unknown. Nodes of unknown label, and their edges, are
             left out of training.
         sample_weight : array-like, shape (n_samples,), optional
             Weights >= 0 of the slacks; a weight of 2 is as good as the sample twice, 0 as good as without it.
+        executor : None, str, Executor or dask.distributed.Client
+            Who works on shards: ``"serial"``, ``"threads"``, ``"processes"`` or a Dask cluster; weights do not depend on it.
         """
+        if isinstance(X, ShardedDataset):
+            if y is not None or sample_weight is not None:
+                raise InvalidSampleError("y or sample_weight is given beside shards, wanted None: shards hold their labels.")
+            from .sharded import fit_shards
+
+            return fit_shards(self, X, executor)  # type: ignore[no-any-return]
+        if executor is not None:
+            raise InvalidSampleError(
+                f"executor is {executor!r}, but X is in memory; wanted n_jobs=... for threads, or X=ShardedDataset(folder)."
+            )
         return self._train(self._prepare(self._read(X, y, sample_weight), self.C))
+
+    def predict_shards(self, X: ShardedDataset, folder: str | Path, executor: Any = None) -> ShardedDataset:
+        """Predict shard by shard, into a new folder of shards that hold labels alone.
+
+        Parameters
+        ----------
+        X : ShardedDataset
+        folder : path
+        executor : None, str, Executor or dask.distributed.Client
+            As in `fit`.
+        """
+        check_is_fitted(self, "model_")
+        from .sharded import predict_shards
+
+        return predict_shards(self, X, folder, executor)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Data:
         items = self._list(X)
@@ -239,6 +269,8 @@ class Labeler(NestedParameters, Prediction, ABC):
         Smooth objectives have no planes, but weights to start from.
         """
         before: Any = getattr(self, "objective_", None)
+        if self.warm_start and isinstance(before, StoredObjective):
+            before.refuse_warm_start()
         if not self.warm_start or type(before) is not type(objective) or before.digest != objective.digest:
             return objective, None
         if isinstance(objective, SmoothObjective):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..learning.result import learning_card
+from ..learning.stored import StoredObjective
 from ..models.convex import ConvexBound
 
 
@@ -36,7 +37,10 @@ def problem_words(estimator: Any) -> str:
     model, objective = estimator.model_, getattr(estimator, "objective_", None)
     potentials = f"convex ({model.spec.form})" if isinstance(model, ConvexBound) else estimator.potentials
     C = f", C = {objective.C:g}" if objective is not None else ""
+    n_samples, n_nodes = model.n_examples, len(model.data.n_states)
+    if isinstance(objective, StoredObjective):
+        n_samples, n_nodes = objective.n_examples, objective.n_nodes
     return (
-        f"surrogate {estimator.surrogate}, potentials {potentials}{C}; {model.n_examples} samples, "
-        f"{len(model.data.n_states)} nodes, {len(estimator.weights_)} weights"
+        f"surrogate {estimator.surrogate}, potentials {potentials}{C}; {n_samples} samples, "
+        f"{n_nodes} nodes, {len(estimator.weights_)} weights"
     )

@@ -37,6 +37,7 @@ LEARNERS = (
     "SmoothedLP",
     "ProjectedQuasiNewton",
     "MaximumLikelihood",
+    "ShardAscent",
 )
 
 
@@ -110,7 +111,7 @@ def likelihood_objective(estimator: Any, bound: BoundModel, weight: np.ndarray, 
 
 def check_likelihood(objective: Any, surrogate: Any) -> None:
     """Refuse probabilities of a model that was not trained for them."""
-    if not isinstance(objective, LikelihoodObjective):
+    if objective.surrogate != "likelihood":
         raise InvalidSampleError(
             f"predict_marginals needs a model trained with surrogate='likelihood', but this one was with surrogate={surrogate!r}, whose "
             "scores are no logarithms of probabilities. Set surrogate='likelihood' and fit again."
@@ -168,7 +169,8 @@ def choose_learner(estimator: Any, default: str, names: Collection[str] = LEARNE
         max_iter=estimator.max_iter,
         time_limit=estimator.time_limit,
         random_state=estimator.random_state,
-        checkpoint=getattr(estimator, "checkpoint", None),
+        checkpoint=estimator.checkpoint,
+        checkpoint_seconds=estimator.checkpoint_seconds,
     )
     return own
 
@@ -211,6 +213,8 @@ def oracle_words(given: Any, objective: Any, learner: str = "") -> str:
         return f"no oracle, as {how}"
     if isinstance(objective, LikelihoodObjective):
         return f"no oracle, as {objective.words()}"
+    if hasattr(objective, "source"):
+        return f"oracles where the shards are, by {type(objective.executor).__name__}"
     if not isinstance(objective, MarginObjective) or learner in ("ProximalPoint", "CompactQP", "SmoothedLP"):
         return "no oracle, as the surrogate needs no max-sum solver"
     oracle: Any = objective.oracle

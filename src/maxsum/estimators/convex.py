@@ -43,7 +43,7 @@ class Point(NamedTuple):
 
 def is_convex(objective: Any) -> bool:
     """Whether an objective is one of `CONVEX`."""
-    return isinstance(objective, (QPObjective, LogisticObjective))
+    return getattr(objective, "surrogate", "") in CONVEX
 
 
 def as_convex(estimator: Any, surrogate: str, learner: Any) -> Convex | None:
@@ -159,7 +159,7 @@ def _points(
 ) -> list[Point]:
     if not data.n_examples:
         return []
-    if isinstance(objective, QPObjective):
+    if objective.surrogate == "qp":
         return [
             Point(
                 own.labels,
@@ -211,7 +211,7 @@ def results(objective: Any, model: ConvexBound, w: np.ndarray, samples: Any, n_j
     problems = model.problems(w, samples)
     found = _points(objective, model, w, data, n_jobs)
     bank = model.family.bank(w[model.slices[2]])
-    name = "ConvexQP" if isinstance(objective, QPObjective) else "LogisticField"
+    name = "ConvexQP" if objective.surrogate == "qp" else "LogisticField"
 
     def one(j: int) -> Result:
         return _result(name, problems[j], found[j], _messages(bank, data, j, found[j].mu))

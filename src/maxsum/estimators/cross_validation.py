@@ -16,6 +16,7 @@ from ..core.result import Termination
 from ..learning.objective import check_C
 from ..learning.paths import path
 from ..learning.result import LearningResult
+from ..models.shards import ShardedDataset
 from .graph import GraphLabeler
 from .grid import GridLabeler
 from .sequence import SequenceLabeler
@@ -42,9 +43,13 @@ class CrossValidated:
         if "__init__" not in vars(cls) and CrossValidated in cls.__bases__:
             cls.__init__ = _init_like(cls.__bases__[1])  # type: ignore[method-assign,misc]
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose ``C`` by cross-validation, then learn from all samples; parameters as in `fit` of the plain estimator."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, executor: Any = None) -> Self:
+        """Choose ``C`` by cross-validation, then learn from all samples; parameters as in `fit` of the plain estimator, but no shards."""
         own: Any = self
+        if isinstance(X, ShardedDataset) or executor is not None:
+            raise InvalidSampleError(
+                "X is in shards, or an executor is given; cross-validation wants samples in memory. Use the plain estimator."
+            )
         values, folds = self._values(), self._folds()
         if isinstance(self.cv_tol, bool) or not isinstance(self.cv_tol, (int, float, np.number)) or not self.cv_tol >= 0:
             raise InvalidSampleError(f"cv_tol is {self.cv_tol!r}, wanted a relative gap >= 0.")

@@ -87,6 +87,8 @@ class GraphLabeler(Labeler):
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
+    checkpoint_seconds : float
+        Least time between two checkpoints.
 
     Attributes
     ----------
@@ -138,6 +140,7 @@ class GraphLabeler(Labeler):
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
+        checkpoint_seconds: float = 30.0,
     ):
         self._keep(locals())
 

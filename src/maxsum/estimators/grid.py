@@ -31,7 +31,7 @@ class GridLabeler(Labeler):
     Parameters
     ----------
     potentials, surrogate, learner, loss, features, oracle, C, tol, max_iter, time_limit, random_state, n_jobs, callback, bias,
-    symmetric, classes, checkpoint, class_weight, warm_start
+    symmetric, classes, checkpoint, class_weight, warm_start, smoothing, solver, checkpoint_seconds
         As in `GraphLabeler`.
     connectivity : {4, 8}
         Neighbours of a pixel.
@@ -92,6 +92,7 @@ class GridLabeler(Labeler):
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
+        checkpoint_seconds: float = 30.0,
     ):
         self._keep(locals())
 
@@ -116,11 +117,19 @@ class GridLabeler(Labeler):
             if not good or not 0 <= self.gamma < np.inf:
                 raise InvalidSampleError(f"gamma is {self.gamma!r}, wanted None or a finite number >= 0.")
             return {"gamma_": float(self.gamma)}
+        return self._facts_of(self._fact_sums(items, weight))
+
+    def _fact_sums(self, items: list[Any], weight: np.ndarray | None = None) -> np.ndarray:
+        """Sum of squared distances of neighbours, and their number."""
         total = count = 0.0
-        for j, own in enumerate(weight):
+        for j, own in enumerate(np.ones(len(items)) if weight is None else weight):
             image = _image(items[j], j)
             distance = _distance(image, self._graph(image), j) if own else np.zeros(0)
             total, count = total + own * float(distance.sum()), count + own * len(distance)
+        return np.array([total, count])
+
+    def _facts_of(self, sums: np.ndarray) -> dict[str, Any]:
+        total, count = (float(own) for own in sums)
         return {"gamma_": count / (2.0 * total) if total > 0 else 1.0}
 
     def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:

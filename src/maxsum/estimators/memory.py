@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.memory import available, check_room
 from ..models.bound import BoundModel
 from ..models.sample import GraphSample
 
+__all__ = [
+    "Size",
+    "available",
+    "chain_size",
+    "check_room",
+    "data_bytes",
+    "fit_bytes",
+    "grid_size",
+    "model_bytes",
+    "multilabel_bytes",
+    "total",
+]
+
 PLANES = 12
 _EXPLICIT = 2**29
-_FLOOR = 2**22
 
 
 class Size(NamedTuple):
@@ -95,80 +106,3 @@ def multilabel_bytes(X: Any, y: Any, design: bool = False) -> int:
     copies = (90 if design else 12) * values * n_labels if design or hasattr(X, "nnz") else 0
     subsets = n * 16 * 2 ** min(n_labels, 8) if not design and n_labels <= 8 else 400 * n * n_labels
     return 24 * values + copies + subsets
-
-
-def check_room(need: int, what: str) -> None:
-    """Refuse what needs more memory than is left.
-
-    Raises
-    ------
-    MemoryError
-        With both figures, and what they come from.
-    """
-    if need <= _FLOOR:
-        return
-    left, why = available()
-    if need > left:
-        raise MemoryError(
-            f"{what} needs about {_human(need)} of memory, but {_human(max(0, left))} are left ({why}). Nothing was allocated. Take "
-            "fewer or smaller samples or features, or sparse ones, or raise the limit."
-        )
-
-
-def available() -> tuple[int, str]:
-    """Bytes that are left to this process, and by which limit: of its address space, of its container, of the machine."""
-    found = [(_physical(), "physical memory")]
-    space = _address_space()
-    if space is not None:
-        found.append((space, "RLIMIT_AS"))
-    container = _container()
-    if container is not None:
-        found.append((container, "limit of the container"))
-    return min(found)
-
-
-def _physical() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024 * int(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return 2**63
-
-
-def _address_space() -> int | None:
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit == resource.RLIM_INFINITY:
-            return None
-        return limit - int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    except (ImportError, OSError, ValueError, IndexError):
-        return None
-
-
-def _container() -> int | None:
-    """What the control group leaves; pages of files that can be dropped do not count."""
-    folder = Path("/sys/fs/cgroup")
-    try:
-        limit = (folder / "memory.max").read_text().strip()
-        if limit == "max":
-            return None
-        used = int((folder / "memory.current").read_text())
-        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        return int(limit) - used + int(stat.get("inactive_file", 0))
-    except (OSError, ValueError):
-        return None
-
-
-def _human(n_bytes: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.3g} TB"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..learning.likelihood import marginals
 from ..learning.multilabel import is_small, label_margins
 from ..learning.result import LearningResult
 from ..learning.smooth import SmoothObjective
+from ..learning.stored import StoredObjective
 from ..losses import Loss
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
@@ -94,6 +96,10 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
+    checkpoint : path, optional
+        File that the state of the training is written to, and that training goes on from if it exists.
+    checkpoint_seconds : float
+        Least time between two checkpoints.
 
     Attributes
     ----------
@@ -140,6 +146,8 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
     ):
         self.label_graph = label_graph
         self.potentials = potentials
@@ -159,6 +167,8 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.solver = solver
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -217,6 +227,8 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
     def _warm(self, prepared: Prepared) -> tuple[Prepared, Any]:
         """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes."""
         before: Any = getattr(self, "objective_", None)
+        if self.warm_start and isinstance(before, StoredObjective):
+            before.refuse_warm_start()
         new = prepared.objective
         if isinstance(new, SmoothObjective):
             same = self.warm_start and type(before) is type(new) and before.digest == new.digest

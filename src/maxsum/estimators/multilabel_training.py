@@ -168,7 +168,12 @@ def minimise(estimator: Any, objective: Any, learner: Learner, planes: Any) -> L
         return result
     left = None if learner.time_limit is None else max(0.0, learner.time_limit - result.seconds)
     second = CuttingPlane(
-        tol=learner.tol, max_iter=learner.max_iter - _PATIENCE, time_limit=left, random_state=learner.random_state
+        tol=learner.tol,
+        max_iter=learner.max_iter - _PATIENCE,
+        time_limit=left,
+        random_state=learner.random_state,
+        checkpoint=None if learner.checkpoint is None else f"{learner.checkpoint}.second",
+        checkpoint_seconds=learner.checkpoint_seconds,
     )
     other = second.fit(objective, estimator.callback)
     if other.relative_gap >= result.relative_gap:

@@ -17,6 +17,7 @@ from ..inference.parallel import thread_map
 from ..learning.likelihood import marginals
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
+from ..models.shards import ShardedDataset
 from .choices import check_likelihood, is_auto
 from .convex import is_convex, points, results
 from .solving import as_jobs, best, given_solver, labels_of, own_solver
@@ -144,8 +145,12 @@ class Prediction:
             out[here] = own[labels[here]]
         return out
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Fraction of right labels among all nodes whose label is known."""
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Fraction of right labels among all nodes whose label is known; a `ShardedDataset` holds its labels itself."""
+        if isinstance(X, ShardedDataset):
+            from .sharded import score_shards
+
+            return score_shards(self, X)
         samples = self._new(X)
         weight = np.ones(len(samples)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if weight.shape != (len(samples),):

@@ -35,7 +35,7 @@ class SequenceLabeler(Labeler):
     Parameters
     ----------
     potentials, surrogate, learner, loss, features, oracle, C, tol, max_iter, time_limit, random_state, n_jobs, callback, bias,
-    symmetric, classes, checkpoint, class_weight, warm_start
+    symmetric, classes, checkpoint, class_weight, warm_start, smoothing, solver, checkpoint_seconds
         As in `GraphLabeler`.
     order : {1, 2}
         Labels that a score sees besides its own. Order 2 is a chain over pairs of labels, :math:`K^3` operations an item, with general
@@ -82,6 +82,7 @@ class SequenceLabeler(Labeler):
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
+        checkpoint_seconds: float = 30.0,
     ):
         self._keep(locals())
 

@@ -15,6 +15,7 @@ from ..inference.junction import has_small_width
 from ..inference.parallel import thread_map
 from ..learning.multilabel import best_labels, is_small
 from ..models.bound import BoundModel
+from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
 
 _QUICK_CELLS = 2**14
@@ -65,19 +66,22 @@ def default_solver(model: BoundModel) -> str | None:
     """`TRWS` where many labels with general tables are too entangled for exact solvers to be quick; None for the best that fits."""
     if not isinstance(model, MultiLabelBound) or is_small(model) or model.graph.is_forest or not model.cone.is_free:
         return None
-    quick = has_small_width(model.problems(np.zeros(model.n_weights), model.data.x[:1])[0], _QUICK_CELLS)
+    any_sample: Any = np.zeros((1, len(model.node_index) // model.graph.n_nodes))
+    quick = has_small_width(model.problems(np.zeros(model.n_weights), any_sample)[0], _QUICK_CELLS)
     return None if quick else "TRWS"
 
 
-def predicted(model: BoundModel, w: np.ndarray, X: Any, n_jobs: int, solver: Solver | str | None = None) -> np.ndarray:
+def predicted(model: Any, w: np.ndarray, X: Any, n_jobs: int, solver: Solver | str | None = None) -> np.ndarray:
     """Best labels as numbers, (n, L)."""
-    if not isinstance(model, MultiLabelBound):
+    convex = isinstance(model, ConvexBound)
+    if not convex and not isinstance(model, MultiLabelBound):
         return np.argmax(model.unary(w, model.encode(X)), axis=1)[:, None]
-    if is_small(model) and solver is None:
+    if not convex and is_small(model) and solver is None:
         return best_labels(model, w, X)
     who = default_solver(model) if solver is None else solver
     results = thread_map(lambda problem: best(problem, who), model.problems(w, X), n_jobs)
-    return np.array([labels_of(result, j) for j, result in enumerate(results)], dtype=np.int32).reshape(-1, model.graph.n_nodes)
+    labels = [labels_of(result, j) for j, result in enumerate(results)]
+    return np.array(labels, dtype=np.int32).reshape(X.shape[0], -1)
 
 
 def as_jobs(n_jobs: Any, default: int | None = None) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from ..core.certificate import Certificate, MessageCertificate
 from ..core.dual import centred_score
 from ..core.errors import CertificateError, InvalidProblemError, UnsupportedProblemError
+from ..core.memory import check_room
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination, TracePoint
 from ..core.validation import as_labels
@@ -47,6 +48,7 @@ class Solver(ABC):
 
     time_limit: float | None = None
     does: ClassVar[str] = ""
+    _copies: ClassVar[int] = 3  # of all messages, that are in memory at a time
 
     @property
     def name(self) -> str:
@@ -73,6 +75,8 @@ class Solver(ABC):
         support = self.supports(problem)
         if not support:
             raise UnsupportedProblemError(f"{self.name} {support.reason}. {_alternatives(problem, self.name)}")
+        need = 8 * problem.n_labels * (2 * self._copies * problem.n_edges + problem.n_nodes)
+        check_room(need, f"solving this problem by {self.name}", "Take fewer nodes or labels, or solve it in parts")
         run = Run(self.name, problem, self.time_limit, callback)
         with run:
             self._run(problem, run, run.warm_start(init))

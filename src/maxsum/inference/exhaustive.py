@@ -27,6 +27,7 @@ class Exhaustive(Solver):
     max_labellings: int = 2**22
 
     does = "tiny problems: optimal by enumeration"
+    _copies = 1
 
     def supports(self, problem: Problem) -> Support:
         count = math.prod(problem.n_states.tolist())

@@ -47,6 +47,7 @@ class ICM(Solver):
     time_limit: float | None = None
 
     does = "any problem: a labelling by local search, no bound"
+    _copies = 1
 
     def __post_init__(self) -> None:
         if not self.max_iter >= 0:

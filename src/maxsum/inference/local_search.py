@@ -53,6 +53,7 @@ class LocalSearch(Solver):
     random_state: int = 0
 
     does = "any problem: a good labelling by annealing with forest moves, no bound"
+    _copies = 1
 
     def __post_init__(self) -> None:
         if not self.max_iter >= 0:

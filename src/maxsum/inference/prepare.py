@@ -50,7 +50,7 @@ def _prepare(problem: Problem) -> Prepared:
     graph, cliques = problem.graph, problem.cliques
     ptr, adj_edge, adj_side = adjacency(graph.n_nodes, graph.edges)
     member_ptr, member = memberships(graph.n_nodes, cliques.nodes)
-    tables, moved = _centred_tables(problem)
+    tables, moved = centred_tables(problem)
     net = Net(
         problem.n_states,
         problem.unary,
@@ -82,7 +82,7 @@ def _prepare(problem: Problem) -> Prepared:
     return Prepared(net._replace(unary=unary), float(total), feasible)
 
 
-def _centred_tables(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+def centred_tables(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """Tables without a large common constant, and what was taken from each edge. Usually the tables as they are."""
     tables, weight = problem.tables, problem.edge_weight
     flat = tables.reshape(len(tables), -1)

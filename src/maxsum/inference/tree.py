@@ -27,6 +27,7 @@ class TreeDP(Solver):
     n_jobs: int = 1
 
     does = "forests: optimal by dynamic programming"
+    _copies = 1
 
     def supports(self, problem: Problem) -> Support:
         if len(problem.cliques):

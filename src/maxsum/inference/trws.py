@@ -135,10 +135,16 @@ def passes(problem: Problem, net: Net, n_jobs: int = 1) -> Callable[[Messages, b
 
 
 def uniform_passes(
-    net: Net, forms: Forms, shape: tuple[int, int] | None = None, n_strips: int = 1
+    net: Net,
+    forms: Forms,
+    shape: tuple[int, int] | None = None,
+    n_strips: int = 1,
+    nodes: tuple[int, int] | None = None,
 ) -> Callable[[Messages, bool], float]:
-    """The same for a uniform problem, by the kernels of its tables' forms; in strips of the grid if it has a shape."""
+    """The same for a uniform problem, by the kernels of its tables' forms; in strips of the grid if it has a shape. With a range of
+    ``nodes`` these alone are visited, and the bound is that of the terms which they own in this direction."""
     n_nodes, n_labels = net.unary.shape
+    first, last = (0, n_nodes) if nodes is None else nodes
     needed = int(np.bitwise_or.reduce(forms.kind)) | (GENERAL if net.edge_weight.min() < 0 else 0)
     bank = net.tables.ravel()
     if needed & GENERAL and len(net.turned):
@@ -148,7 +154,7 @@ def uniform_passes(
     arrays = (net.unary.ravel(), net.edges.ravel(), net.edge_table, net.edge_weight, bank, *forms)
     rest = (net.ptr, net.adj_edge, net.adj_side, n_labels)
     if shape is None:
-        return lambda messages, forward: one_pass(*arrays, *rest, messages.edge.ravel(), forward, 0, 1, 0, n_nodes, n_nodes)
+        return lambda messages, forward: one_pass(*arrays, *rest, messages.edge.ravel(), forward, 0, 1, first, last, n_nodes)
     in_strips = strip_passes(partial(one_pass, *arrays, *rest), shape, n_strips)
     return lambda messages, forward: in_strips(messages.edge.ravel(), forward)
 

@@ -36,7 +36,8 @@ def visit(design, planes, weights, j, max_steps, scratch):  # type: ignore[no-un
 
     With ``max_steps`` 0 a single Frank-Wolfe step towards the best plane is taken instead. Returns (gain of the dual, gap of the
     block before, entries touched). The gain is exact without a cone and a lower bound
-    with one: cutting off what leaves the cone only shortens ``w``.
+    with one: cutting off what leaves the cone only shortens ``w``. With ``weights.sigma`` it is that of the model in which all
+    curvature is so much larger.
     """
     n_nodes = design.node_ptr[j + 1] - design.node_ptr[j]
     first, used, base = planes.slot_ptr[j], planes.used[j], planes.gram_ptr[j]
@@ -57,7 +58,7 @@ def visit(design, planes, weights, j, max_steps, scratch):  # type: ignore[no-un
         change[i] = 0.0
     gain, gap = 0.0, 0.0
     if max_steps == 0:
-        gain, gap = frank_wolfe_step(planes, j, used, gradient, change)
+        gain, gap = frank_wolfe_step(planes, j, used, gradient, change, weights.sigma)
     for step in range(max_steps):
         high, low = 0, -1
         for i in range(used):
@@ -73,7 +74,7 @@ def visit(design, planes, weights, j, max_steps, scratch):  # type: ignore[no-un
         slope = gradient[high] - gradient[low]
         if slope <= 1e-13 * (abs(gradient[high]) + abs(gradient[low])):
             break
-        curve = (
+        curve = weights.sigma * (
             planes.gram[base + high * capacity + high]
             + planes.gram[base + low * capacity + low]
             - 2.0 * planes.gram[base + high * capacity + low]
@@ -92,11 +93,14 @@ def visit(design, planes, weights, j, max_steps, scratch):  # type: ignore[no-un
         gained = size * (slope - 0.5 * size * curve)
         gain += gained
         for i in range(used):
-            gradient[i] -= size * (planes.gram[base + i * capacity + high] - planes.gram[base + i * capacity + low])
+            gradient[i] -= (
+                size * weights.sigma * (planes.gram[base + i * capacity + high] - planes.gram[base + i * capacity + low])
+            )
         if gained < 1e-2 * gain:
             break
     for i in range(used):
         planes.age[first + i] = 0 if planes.alpha[first + i] > 0.0 else planes.age[first + i] + 1
+        change[i] *= weights.sigma
     if explicit:
         move_explicit(planes, weights, first, used, change)
     else:
@@ -107,7 +111,7 @@ def visit(design, planes, weights, j, max_steps, scratch):  # type: ignore[no-un
 
 
 @kernel
-def frank_wolfe_step(planes, j, used, gradient, change):  # type: ignore[no-untyped-def]
+def frank_wolfe_step(planes, j, used, gradient, change, sigma):  # type: ignore[no-untyped-def]
     """A step of the whole block towards its best plane, with closed-form line search; returns (gain, gap before)."""
     first, base = planes.slot_ptr[j], planes.gram_ptr[j]
     capacity = planes.slot_ptr[j + 1] - first
@@ -125,6 +129,7 @@ def frank_wolfe_step(planes, j, used, gradient, change):  # type: ignore[no-unty
             curve += a * planes.alpha[first + k] * planes.gram[base + i * capacity + k]
     if slope <= 0.0:
         return 0.0, 0.0
+    curve *= sigma
     size = 1.0 if slope >= curve else slope / curve
     for i in range(used):
         target = total if i == best else 0.0

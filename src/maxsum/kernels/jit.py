@@ -7,6 +7,7 @@ Compiled code is cached on disk. ``MAXSUM_CACHE=0`` in the environment turns the
 from __future__ import annotations
 
 import os
+import secrets
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -28,7 +29,9 @@ def kernel(function: F) -> F:
     options: dict[str, Any] = dict(nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
     if _cache:
         try:
-            return numba.njit(cache=True, **options)(function)
+            compiled = numba.njit(cache=True, **options)(function)
+            _name_apart(compiled)
+            return compiled
         except RuntimeError as error:
             _cache = False
             warnings.warn(
@@ -38,6 +41,31 @@ def kernel(function: F) -> F:
                 stacklevel=2,
             )
     return numba.njit(**options)(function)
+
+
+_files: list[tuple[Any, str]] = []
+
+
+def _name_apart(compiled: Any) -> None:
+    """Give the files of compiled code names of this process.
+
+    numba counts them, 1, 2, ...: two processes that compile different signatures of a kernel at a time would both take the next number,
+    and one would find the other's code under its own signature.
+    """
+    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    pattern = getattr(file, "_data_name_pattern", None)
+    if isinstance(pattern, str):
+        _files.append((file, pattern.removesuffix(".nbc")))
+        _rename(_files[-1:], secrets.token_hex(4))
+
+
+def _rename(files: list[tuple[Any, str]], token: str) -> None:
+    for file, pattern in files:
+        file._data_name_pattern = f"{pattern}.{token}.nbc"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _rename(_files, secrets.token_hex(4)))
 
 
 class _CompileClock(event.Listener):

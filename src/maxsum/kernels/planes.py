@@ -36,6 +36,7 @@ class Weights(NamedTuple):
     row_val: np.ndarray  # float64
     row_norm: np.ndarray  # float64 (R,): squared norms
     mu: np.ndarray  # float64 (R,)
+    sigma: float = 1.0  # steps count this much in ``plain``: above 1 where others move the weights at the same time
 
 
 class Scratch(NamedTuple):
@@ -276,6 +277,13 @@ def drop(design, planes, j, oldest):  # type: ignore[no-untyped-def]
         kept += 1
     planes.used[j] = kept
     return used - kept
+
+
+@kernel
+def drop_all(design, planes, oldest):  # type: ignore[no-untyped-def]
+    """`drop` the planes of every example ``j`` that had no weight in ``oldest[j]`` visits."""
+    for j in range(len(oldest)):
+        drop(design, planes, j, oldest[j])
 
 
 @kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +66,7 @@ class BlockFrankWolfe(Learner):
             )
 
     def _run(self, objective: MarginObjective, training: Training, init: Any) -> None:  # type: ignore[override]
-        ascent = _Ascent(self, objective, training, init)
+        ascent = _Trained(self, objective, training, init)
         training.state = ascent.state
         training.extra["planes"] = ascent.store
         if not np.isfinite(training.primal):
@@ -79,23 +80,70 @@ class BlockFrankWolfe(Learner):
         training.bound(ascent.store.refresh(), ascent.store.certificate)
 
 
-class _Ascent:
-    """One training: the store of planes, the random order, the estimates that rule the passes."""
+class Ascent:
+    """Dual ascent on the planes of one objective: the store of planes, the random order, the gaps that rule the passes.
 
-    def __init__(self, learner: BlockFrankWolfe, objective: MarginObjective, training: Training, init: Any):
-        self.learner, self.objective, self.training = learner, objective, training
-        self.random = np.random.default_rng(learner.random_state)
-        if isinstance(init, PlaneStore) and init.objective is objective:
-            self.store = init
-            self.store.rescale(objective.c)
-        else:
-            self.store = PlaneStore(objective, learner.max_planes)
+    Attributes
+    ----------
+    work : float
+        Operations so far, of oracles and of steps.
+    """
+
+    def __init__(self, learner: BlockFrankWolfe, objective: MarginObjective, store: PlaneStore, random: np.random.Generator):
+        self.learner, self.objective, self.store, self.random = learner, objective, store, random
         n = objective.n_examples
         self.batch = min(n, learner.batch or max(8, -(-n // 8)))
         self.gaps, self.exact_gaps = np.zeros(n), np.full(n, np.nan)
-        self.mean, self.steps = np.zeros(objective.n_weights), 0
-        self.absorbed = 0
+        self.absorbed, self.dual, self.work = 0, 0.0, 0.0
         self.oracle_work = oracle_work(objective)
+
+    def query(self) -> np.ndarray:
+        """Weights for the oracle, to be read before the next step: those of the dual, moved into the cone exactly."""
+        w = self.store.weights.value
+        return w if self.objective.cone.is_free else feasible(self.objective, w)
+
+    def absorb(self, answer: Answer) -> None:
+        """Take in new planes, then pass over the stored ones while that pays."""
+        steps = 0 if not self.learner.corrective else _VECTOR_STEPS if self.store.explicit else _STEPS
+        gain, work = self.store.add(answer.examples, answer.keys, steps, self.exact_gaps)
+        work += self.oracle_work * len(answer.examples)
+        order, store = self.random.permutation(self.objective.n_examples), self.store
+        if not store.explicit and self.absorbed % _ALL:
+            order = order[self.gaps[order] > _ACTIVE * self.gaps.mean()]
+        self.absorbed += 1
+        active = 0.0 if store.explicit else _ACTIVE
+        least = 1e-12 * abs(self.dual)
+        self.work += store.ascend(order, self.learner.cached_passes, steps, active, least, gain, work, self.gaps)[1]
+
+    def draw(self) -> np.ndarray:
+        """Examples of the next round: all in random order, or drawn in proportion to their last known gaps."""
+        n = self.objective.n_examples
+        if not self.learner.gap_sampling or np.isnan(self.exact_gaps).any() or not self.exact_gaps.sum() > 0:
+            return self.random.permutation(n)
+        share = 0.9 * self.exact_gaps / self.exact_gaps.sum() + 0.1 / n
+        return self.random.choice(n, n, p=share / share.sum())
+
+    def batches(self, order: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Examples in batches, each asked at the newest weights: examples and slacks there."""
+        for start in range(0, len(order), self.batch):
+            examples = np.unique(order[start : start + self.batch])
+            answer = self.objective.ask(self.query(), examples, _QUICK)
+            slack = np.maximum(answer.value, 0.0) if self.objective.relaxed else answer.upper
+            self.absorb(answer)
+            yield examples, slack
+
+
+class _Trained(Ascent):
+    """The ascent of one training: its bounds, evaluations and checkpoints."""
+
+    def __init__(self, learner: BlockFrankWolfe, objective: MarginObjective, training: Training, init: Any):
+        kept = init if isinstance(init, PlaneStore) and init.objective is objective else None
+        store = PlaneStore(objective, learner.max_planes) if kept is None else kept
+        super().__init__(learner, objective, store, np.random.default_rng(learner.random_state))
+        self.training = training
+        if kept is not None:
+            store.rescale(objective.c)
+        self.mean, self.steps = np.zeros(objective.n_weights), 0
         state = training.resume()
         if state is not None:
             self.store.restore(state)
@@ -117,11 +165,6 @@ class _Ascent:
             "mean": self.mean,
         }
 
-    def query(self) -> np.ndarray:
-        """Weights for the oracle, to be read before the next step: those of the dual, moved into the cone exactly."""
-        w = self.store.weights.value
-        return w if self.objective.cone.is_free else feasible(self.objective, w)
-
     def evaluate(self) -> None:
         """Ask all examples at one point: a primal value, and a new plane for each."""
         self.dual = self.store.refresh()
@@ -131,40 +174,17 @@ class _Ascent:
             self.training.offer(w, self.objective.primal(w, answer.upper), is_exact(answer))
             self.absorb(answer)
 
-    def absorb(self, answer: Answer) -> None:
-        """Take in new planes, then pass over the stored ones while that pays."""
-        steps = 0 if not self.learner.corrective else _VECTOR_STEPS if self.store.explicit else _STEPS
-        gain, work = self.store.add(answer.examples, answer.keys, steps, self.exact_gaps)
-        work += self.oracle_work * len(answer.examples)
-        order, store = self.random.permutation(self.objective.n_examples), self.store
-        if not store.explicit and self.absorbed % _ALL:
-            order = order[self.gaps[order] > _ACTIVE * self.gaps.mean()]
-        self.absorbed += 1
-        active = 0.0 if store.explicit else _ACTIVE
-        store.ascend(order, self.learner.cached_passes, steps, active, 1e-12 * abs(self.dual), gain, work, self.gaps)
-
-    def draw(self) -> np.ndarray:
-        """Examples of the next round: all in random order, or drawn in proportion to their last known gaps."""
-        n = self.objective.n_examples
-        if not self.learner.gap_sampling or np.isnan(self.exact_gaps).any() or not self.exact_gaps.sum() > 0:
-            return self.random.permutation(n)
-        share = 0.9 * self.exact_gaps / self.exact_gaps.sum() + 0.1 / n
-        return self.random.choice(n, n, p=share / share.sum())
-
     def exact_round(self) -> float:
-        """One round over all examples in batches, each asked at the newest weights; returns an estimate of the relative gap."""
-        order = self.draw()
-        slack = np.zeros(self.objective.n_examples)
-        for start in range(0, len(order), self.batch):
-            if start and self.training.seconds_left <= 0:
-                return np.inf
-            examples = np.unique(order[start : start + self.batch])
-            answer = self.objective.ask(self.query(), examples, _QUICK)
-            slack[examples] = np.maximum(answer.value, 0.0) if self.objective.relaxed else answer.upper
-            self.absorb(answer)
+        """One round over all examples; returns an estimate of the relative gap."""
+        slack, seen = np.zeros(self.objective.n_examples), 0
+        for examples, own in self.batches(self.draw()):
+            slack[examples] = own
+            seen += self.batch
             self.steps += 1
             if self.learner.averaging:
                 self.mean += 2.0 / (self.steps + 1) * (self.store.weights.value - self.mean)
+            if seen < self.objective.n_examples and self.training.seconds_left <= 0:
+                return np.inf
         self.dual = self.store.refresh()
         self.training.bound(self.dual, self.store.certificate)
         w = self.store.weights.value

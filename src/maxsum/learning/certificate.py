@@ -55,6 +55,12 @@ class DualCertificate:
 
     def lower_bound(self, objective: Objective) -> float:
         """The bound, recomputed from features; multipliers that are slightly off are scaled into place."""
+        u, value = self.contribution(objective)
+        u += np.asarray(objective.cone.matrix.T @ self.mu).astype(np.float64)
+        return float(value - 0.5 * (u @ u))
+
+    def contribution(self, objective: Objective) -> tuple[np.ndarray, float]:
+        r""":math:`\sum_i\alpha_i z_i` and :math:`\sum_i\alpha_i b_i`, from features."""
         if not (np.isfinite(self.alpha).all() and np.isfinite(self.mu).all()):
             raise CertificateError("the multipliers of the certificate are not finite.")
         if (self.alpha < 0).any() or (self.mu < 0).any():
@@ -68,13 +74,13 @@ class DualCertificate:
         if (total > objective.c * (1 + 1e-6) + 1e-300).any():
             j = int((total - objective.c).argmax())
             raise CertificateError(f"multipliers of example {j} sum to {total[j]}, more than its {objective.c[j]}.")
-        u, value = np.asarray(matrix.T @ self.mu).astype(np.float64), 0.0
+        u, value = np.zeros(objective.n_weights), 0.0
         for j, key, alpha in zip(self.examples.tolist(), self.keys, (self.alpha * over[self.examples]).tolist(), strict=True):
             if alpha > 0:
                 plane = objective.plane(j, key)
                 u[plane.index] += alpha * plane.value
                 value += alpha * plane.offset
-        return float(value - 0.5 * (u @ u))
+        return u, value
 
     def verify(self, objective: Objective, weights: np.ndarray) -> LearningVerification:
         """Check everything: the cone, the primal value by an independent evaluation, the bound from planes.

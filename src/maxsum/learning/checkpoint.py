@@ -1,33 +1,35 @@
 r"""Checkpoints: the state of a training in one file, whole or not at all, and used only where it belongs.
 
-A file holds a mark, a version, the SHA-256 of all that follows, the length of a JSON header, the header (learner, data, names,
-types and shapes of arrays) and the arrays. Nothing in it is executed.
+The file is a `maxsum.core.files.container.Container`, whose header names learner and data.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
-import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.errors import CheckpointError
-from ..core.files.store import atomic
+from ..core.files.container import Container, digest, digest_arrays, portable
 
 if TYPE_CHECKING:
     from .driver import Learner
     from .objective import Objective
 
+__all__ = ["VERSION", "digest_arrays", "fingerprint", "load_checkpoint", "save_checkpoint"]
+
 VERSION = 1
-_MARK = b"maxsum checkpoint"
-_START = struct.Struct(f"<{len(_MARK)}sI32s")
-_LENGTH = struct.Struct("<Q")
+FILE = Container(
+    "checkpoint",
+    b"maxsum checkpoint",
+    VERSION,
+    CheckpointError,
+    "Remove {path} to start from nothing, or name another file.",
+    oldest=VERSION,
+)
 _RUN_ONLY = {"tol", "max_iter", "time_limit", "checkpoint", "checkpoint_seconds"}
 
 
@@ -39,21 +41,12 @@ def save_checkpoint(path: str | Path, learner: Learner, objective: Objective, ar
     OSError
         If the file cannot be written.
     """
-    own = {name: _portable(array) for name, array in arrays.items()}
-    header = {
-        **_origin(learner, objective),
-        "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in own.items()],
-    }
-    text = json.dumps(header).encode()
-    parts = [_LENGTH.pack(len(text)), text, *(array.data.cast("B") if array.size else b"" for array in own.values())]
-    digest = _digest(parts)
+    save_arrays(path, _origin(learner, objective), arrays)
 
-    def write(file: BinaryIO) -> None:
-        file.write(_START.pack(_MARK, VERSION, digest))
-        for part in parts:
-            file.write(part)
 
-    atomic(Path(path), None, write)
+def save_arrays(path: str | Path, origin: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays and what they belong to, whole or not at all."""
+    FILE.save(path, origin, arrays)
 
 
 def load_checkpoint(path: str | Path, learner: Learner, objective: Objective) -> dict[str, np.ndarray]:
@@ -64,28 +57,16 @@ def load_checkpoint(path: str | Path, learner: Learner, objective: Objective) ->
     CheckpointError
         If the file is broken, of another version, or of another learner or other data.
     """
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"checkpoint {path} cannot be read: {error.strerror or error}. {_way_out(path)}") from error
-    if len(content) < _START.size + _LENGTH.size or content[: len(_MARK)] != _MARK:
-        raise CheckpointError(f"checkpoint {path} is no checkpoint of maxsum, or a truncated one. {_way_out(path)}")
-    _, version, digest = _START.unpack_from(content)
-    if version != VERSION:
-        raise CheckpointError(f"checkpoint {path} has format version {version}, wanted {VERSION}. {_way_out(path)}")
-    body = memoryview(content)[_START.size :]
-    found = _digest([body])
-    if found != digest:
-        raise CheckpointError(
-            f"checkpoint {path} is truncated or damaged: its checksum is {found.hex()[:12]}, wanted {digest.hex()[:12]}. "
-            f"{_way_out(path)}"
-        )
-    header, arrays = _unpack(path, body)
-    for name, wanted in _origin(learner, objective).items():
+    return load_arrays(path, _origin(learner, objective))
+
+
+def load_arrays(path: str | Path, origin: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays that `save_arrays` wrote with this origin."""
+    header, arrays = FILE.load(path)
+    for name, wanted in origin.items():
         if header.get(name) != wanted:
-            raise CheckpointError(
-                f"checkpoint {path} was written with another {_NAMES[name]}: found {header.get(name)}, wanted {wanted}. "
-                f"{_way_out(path)}"
+            raise FILE.fault(
+                path, f"was written with another {_NAMES.get(name, name)}: found {header.get(name)}, wanted {wanted}"
             )
     return arrays
 
@@ -96,10 +77,6 @@ _NAMES = {
     "objective": "objective",
     "data": "training set, loss or C",
 }
-
-
-def _way_out(path: str | Path) -> str:
-    return f"Remove {path} to start from nothing, or name another file."
 
 
 def _origin(learner: Learner, objective: Objective) -> dict[str, Any]:
@@ -117,50 +94,4 @@ def _origin(learner: Learner, objective: Objective) -> dict[str, Any]:
 
 def fingerprint(objective: Objective) -> str:
     """SHA-256 of the data of an objective and of the weights of its examples."""
-    return _digest([objective.digest, _portable(objective.c).tobytes()]).hex()
-
-
-def digest_arrays(arrays: Iterable[np.ndarray]) -> bytes:
-    """SHA-256 of types, shapes and contents of arrays."""
-    parts: list[Any] = []
-    for array in arrays:
-        own = _portable(array)
-        parts += [f"{own.dtype.str}{own.shape}".encode(), own.data.cast("B") if own.size else b""]
-    return _digest(parts)
-
-
-def _digest(parts: Iterable[Any]) -> bytes:
-    total = hashlib.sha256()
-    for part in parts:
-        total.update(part)
-    return total.digest()
-
-
-def _portable(array: Any) -> np.ndarray:
-    """Contiguous, little-endian, and nothing but numbers."""
-    own = np.asarray(array)
-    if own.dtype.kind not in "biuf":
-        raise TypeError(f"a checkpoint holds numbers, not {own.dtype}.")
-    return np.ascontiguousarray(own, dtype=own.dtype.newbyteorder("<")).reshape(own.shape)
-
-
-def _unpack(path: str | Path, body: memoryview) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    try:
-        (length,) = _LENGTH.unpack_from(body)
-        start = _LENGTH.size + length
-        header = json.loads(bytes(body[_LENGTH.size : start]))
-        arrays = {}
-        for name, kind, shape in header["arrays"]:
-            dtype = np.dtype(kind)
-            if dtype.kind not in "biuf" or not all(isinstance(n, int) and n >= 0 for n in shape):
-                raise ValueError(f"array {name!r} has type {kind} and shape {shape}")
-            size = math.prod(shape) * dtype.itemsize
-            if size > len(body) - start:
-                raise ValueError(f"array {name!r} does not fit into the file")
-            arrays[name] = np.frombuffer(body[start : start + size], dtype=dtype).reshape(shape).copy()
-            start += size
-        if start != len(body):
-            raise ValueError(f"{len(body) - start} bytes are left over")
-    except (ValueError, KeyError, TypeError, struct.error, RecursionError) as error:
-        raise CheckpointError(f"checkpoint {path} has a broken header ({error}). {_way_out(path)}") from None
-    return header, arrays
+    return digest([objective.digest, portable(objective.c).tobytes()]).hex()

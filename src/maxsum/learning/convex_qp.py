@@ -56,6 +56,8 @@ class QPObjective(ConvexObjective):
         First relative accuracy of the values; learners tighten it.
     """
 
+    surrogate = "qp"
+
     modulus = 1.0
 
     def __init__(

@@ -203,6 +203,7 @@ class Training(Interruptible):
             oracle_seconds=seconds,
             qp_seconds=self.qp_seconds,
             message=self.message or sentence,
+            finished=time.time(),
             trace=tuple(self.trace),
             extra=self.extra,
         )

@@ -79,6 +79,8 @@ class LikelihoodObjective(SmoothObjective):
         Where :math:`\log Z` is exact, not its bound.
     """
 
+    surrogate = "likelihood"
+
     modulus = 1.0
     convex = True
 

@@ -113,6 +113,8 @@ class LogisticObjective(ConvexObjective):
         Relative residual of the linear systems.
     """
 
+    surrogate = "logistic"
+
     convex = False
     modulus = 0.0
 

@@ -47,6 +47,8 @@ class LPObjective(MarginObjective):
         Threads over examples.
     """
 
+    surrogate = "lp"
+
     relaxed = True
 
     def __init__(

@@ -184,6 +184,8 @@ class MarginObjective(Objective):
         Threads over examples.
     """
 
+    surrogate = "margin"
+
     def __init__(
         self,
         model: BoundModel,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InvalidSampleError
+from ..core.result import Termination
 from .driver import Learner, LearningCallback
 from .objective import check_C
 from .result import LearningResult
@@ -37,7 +38,7 @@ def path(
     Returns
     -------
     list of LearningResult
-        One for each of ``C_values``, in their order; ``extra["C"]`` is the value.
+        One for each of ``C_values``, in their order; ``extra["C"]`` is the value. ``Ctrl-C`` ends the whole path, so it passes through.
     """
     if np.ndim(C_values) != 1:  # type: ignore[arg-type]
         raise InvalidSampleError(f"C_values is {C_values!r}, wanted a list of numbers > 0.")
@@ -53,6 +54,8 @@ def path(
             result = own.fit(objective, callback, start)
             result.extra["C"] = float(C)
             results[C] = result
+            if result.termination == Termination.interrupted:
+                raise KeyboardInterrupt
             start = result.weights if isinstance(objective, SmoothObjective) else result.extra.get("planes")
     finally:
         objective.set_C(before)

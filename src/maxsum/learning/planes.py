@@ -17,6 +17,7 @@ from .relaxed import Relaxed
 
 _VECTOR_BYTES, _RELAXED_BYTES = 2**29, 2**30
 _OLD = 10
+_NEVER = 2**62
 _MOST_LABELS = 40
 
 
@@ -33,10 +34,15 @@ class PlaneStore:
     max_planes : int
         Planes without weight are dropped when an example has more than this; planes with weight are never dropped, so the
         dual never falls.
+
+    Attributes
+    ----------
+    keeps : bool
+        While it is True no plane is dropped at all, so that slots keep their meaning.
     """
 
     def __init__(self, objective: Any, max_planes: int = 40):
-        self.objective, self.max_planes = objective, max_planes
+        self.objective, self.max_planes, self.keeps = objective, max_planes, False
         n = objective.n_examples
         self.sizes = np.diff(objective.design.node_ptr)
         self.capacity = np.full(n, max(2, min(8, max_planes + 1)), dtype=np.int64)
@@ -86,7 +92,8 @@ class PlaneStore:
             ptr = np.concatenate([[0], np.cumsum(self.sizes[left])])
             full = np.zeros(len(left), dtype=np.bool_)
             flat = np.concatenate(keys).astype(np.int32, copy=False)
-            insert_all(design, self.planes, left, ptr, flat, 0 if self.max_planes < 8 else _OLD, self.scratch, full)
+            oldest = _NEVER if self.keeps else 0 if self.max_planes < 8 else _OLD
+            insert_all(design, self.planes, left, ptr, flat, oldest, self.scratch, full)
             if not full.any():
                 break
             self.make_room(left[full])
@@ -144,7 +151,7 @@ class PlaneStore:
         """Room for one more plane of each example: drop what has no weight where the limit is reached, and double the room elsewhere."""
         grow = []
         for j in examples:
-            if self.capacity[j] > self.max_planes and drop(self.objective.design, self.planes, j, 0) > 0:
+            if not self.keeps and self.capacity[j] > self.max_planes and drop(self.objective.design, self.planes, j, 0) > 0:
                 continue
             grow.append(j)
         if not grow:

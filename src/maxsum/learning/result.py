@@ -58,6 +58,8 @@ class LearningResult:
         ``certificate.verify(objective, weights)``.
     n_iter, n_oracle_calls : int
     seconds, oracle_seconds, qp_seconds : float
+    finished : float
+        When it ended, in seconds since 1970; 0 if unknown.
     trace : tuple of LearningPoint
     learner, message : str
     """
@@ -75,6 +77,7 @@ class LearningResult:
     oracle_seconds: float = 0.0
     qp_seconds: float = 0.0
     message: str = ""
+    finished: float = 0.0
     trace: tuple[LearningPoint, ...] = field(default=(), repr=False)
     extra: dict[str, Any] = field(default_factory=dict, repr=False)
 

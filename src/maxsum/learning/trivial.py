@@ -47,6 +47,8 @@ class TrivialObjective(Objective):
         Threads over examples.
     """
 
+    surrogate = "trivial"
+
     def __init__(self, model: BoundModel, C: float = 1.0, sample_weight: Any = None, n_jobs: int = 1):
         model.refuse_cliques("the trivial surrogate")
         data, size = model.data, model.n_labels

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.errors import InvalidSampleError, NotFittedError
+from .batch import Batch
 from .sample import GraphSample
 
 Matrix = Any
@@ -40,6 +41,8 @@ class NodeFeatures(ABC):
 
     def encode(self, samples: Sequence[GraphSample]) -> Matrix:
         """Matrix (all nodes of all samples, n_features): a dense array or a CSR one."""
+        if isinstance(samples, Batch):
+            samples = samples.union()
         _check_kind(samples, self.kind)
         return self._encode(samples)
 
@@ -118,6 +121,8 @@ class Sparse(Dense):
 
     def _encode(self, samples: Sequence[GraphSample]) -> Matrix:
         _check_width(samples, self.n_features)
+        if len(samples) == 1 and isinstance(samples[0].X, sparse.csr_array) and samples[0].X.has_canonical_format:
+            return samples[0].X
         rows = [sparse.csr_array((0, self.n_features))] + [sparse.csr_array(sample.X) for sample in samples if sample.n_nodes]
         matrix = sparse.csr_array(sparse.vstack(rows, format="csr"))
         matrix.eliminate_zeros()
@@ -293,6 +298,12 @@ def _check_width(samples: Sequence[GraphSample], width: int) -> None:
     for j, sample in enumerate(samples):
         if sample.n_nodes and sample.X.shape[1] != width:
             raise InvalidSampleError(f"sample {j} has {sample.X.shape[1]} features a node, but the model has {width}.")
+
+
+def dict_matrix(samples: Sequence[GraphSample], number: Callable[[str], int]) -> Matrix:
+    """Dicts of samples as a CSR matrix, names of features numbered by a function; as wide as the largest number needs."""
+    found = _columns(samples, number)
+    return _matrix(found.rows, found.columns, found.values, (len(found.ends), 1 + int(found.columns.max(initial=-1))))
 
 
 class _Entries(NamedTuple):

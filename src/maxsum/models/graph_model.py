@@ -12,6 +12,7 @@ from scipy import sparse
 
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
+from .batch import Batch
 from .bound import BoundModel, CliqueSet, Encoded, node_weights
 from .cone import Cone
 from .features import NodeFeatures, auto
@@ -81,25 +82,10 @@ class GraphModel:
         known = as_classes(classes, samples, labels)
         coded = None if labels is None else encode_labels(labels, samples, known)
         features = (auto(samples) if self.features == "auto" else self.features).fit(samples)
-        n_labels = max((len(c) for c in known), default=0)
         layout = Layout(
-            replace(self, features=features), len(known), tuple(len(c) for c in known), *_edge_layout(self, samples),
-            *cliques,
-        )  # fmt: skip
-        data = layout.encode(samples)
-        node_index, n_node = layout.node_index(n_labels)
-        edge_index, n_weights = layout.edge_index(n_labels, n_node)
-        clique_index, n_weights = layout.clique_index(n_labels, n_weights)
-        if self.potentials == "supermodular":
-            cone = Cone.supermodular(n_weights, edge_index)
-        elif self.potentials == "general":
-            cone = Cone.free(n_weights)
-        else:
-            cone = Cone.nonnegative(n_weights, np.arange(n_node, n_weights))
-        names = partial(_names, layout, node_index, edge_index, clique_index, n_weights, known)
-        return BoundModel(
-            layout.encode, data, node_index, edge_index, cone, known, n_labels, names, coded, clique_index=clique_index
+            replace(self, features=features), len(known), tuple(len(c) for c in known), *_edge_layout(self, samples), *cliques
         )
+        return layout.bound(known, layout.encode(samples), coded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +105,26 @@ class Layout:
     def width(self) -> int:
         """Node features of one type."""
         return int(self.model.features.n_features) + self.model.bias
+
+    def bound(
+        self, classes: tuple[np.ndarray, ...], data: Encoded | None = None, labels: np.ndarray | None = None
+    ) -> BoundModel:
+        """The model with these sizes on encoded data (none by default), with labels as numbers."""
+        n_labels = max((len(c) for c in classes), default=0)
+        node_index, n_node = self.node_index(n_labels)
+        edge_index, n_weights = self.edge_index(n_labels, n_node)
+        clique_index, n_weights = self.clique_index(n_labels, n_weights)
+        if self.model.potentials == "supermodular":
+            cone = Cone.supermodular(n_weights, edge_index)
+        elif self.model.potentials == "general":
+            cone = Cone.free(n_weights)
+        else:
+            cone = Cone.nonnegative(n_weights, np.arange(n_node, n_weights))
+        names = partial(_names, self, node_index, edge_index, clique_index, n_weights, classes)
+        own = self.encode([]) if data is None else data
+        return BoundModel(
+            self.encode, own, node_index, edge_index, cone, classes, n_labels, names, labels, clique_index=clique_index
+        )
 
     def encode(self, samples: Sequence[GraphSample]) -> Encoded:
         """Features of samples as the union that this layout describes."""
@@ -270,6 +276,8 @@ def _edge_layout(model: GraphModel, samples: Sequence[GraphSample]) -> tuple[int
 def _checked(samples: Any, allow_empty: bool = False) -> list[GraphSample]:
     if isinstance(samples, GraphSample):
         raise InvalidSampleError("samples is one GraphSample, wanted a list of them.")
+    if isinstance(samples, Batch):
+        return samples
     samples = list(samples)
     if not samples and not allow_empty:
         raise InvalidSampleError("there are no samples; wanted at least one.")

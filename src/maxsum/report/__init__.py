@@ -18,8 +18,8 @@ __all__ = ["Evidence", "gather", "write_report"]
 def write_report(
     path: str | os.PathLike[str],
     estimator: Any,
-    X: Any,
-    y: Any,
+    X: Any = None,
+    y: Any = None,
     *,
     title: str | None = None,
     classes: Any = None,
@@ -37,8 +37,9 @@ def write_report(
     path : path-like
         Written at once: a reader sees the old page or the new one.
     estimator : fitted labeler or MultiLabelClassifier
-    X, y : list, or array-like
-        Samples and their labels, as for ``estimator.score``; all else on the page is about the training.
+    X, y : list, or array-like, optional
+        Samples and their labels, as for ``estimator.score``; all else on the page is about the training, and without them the sections
+        on predictions say what they miss.
     title : str, optional
     classes : list of str, optional
         Names in the place of those of ``estimator.classes_``, in their order.

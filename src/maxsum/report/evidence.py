@@ -98,6 +98,10 @@ def gather(estimator: Any, X: Any, y: Any, classes: Any = None, verify: bool = T
         raise NotFittedError(f"this {type(estimator).__name__} is not fitted, so there is nothing to report. Call fit first.")
     several = isinstance(estimator, MultiLabelClassifier) and estimator._kind == "multilabel"
     known = class_list(estimator.classes_)
+    if X is None and y is None:
+        training = _training(estimator) if verify else Verdict(None, "not recomputed")
+        missing = Verdict(None, "no data to predict were given")
+        return Evidence(estimator, _named(classes, known), [], [], [], several, training, Counter(), np.zeros(0), missing)
     if isinstance(estimator, Labeler):
         items: list[Any] = estimator._new(X)
         truth, predicted = _node_labels(estimator, items, y, known, estimator.predict(X))
@@ -173,11 +177,11 @@ def _row_labels(y: Any, predicted: np.ndarray, known: list[Any] | None) -> tuple
 
 def _training(estimator: Any) -> Verdict:
     """The certificate of the training, recomputed and compared with what the result claims."""
-    result = estimator.result_
+    result, objective = estimator.result_, getattr(estimator, "objective_", None)
+    if objective is None or hasattr(objective, "source"):
+        return Verdict(None, "not recomputed: the training data are not at hand")
     if result.certificate is None:
         return Verdict(None, f"{result.learner} gives no certificate, so nothing is proven about the weights")
-    if not hasattr(estimator, "objective_"):
-        return Verdict(None, "not recomputed: the training data are not at hand")
     try:
         found = result.certificate.verify(estimator.objective_, result.weights)
     except MaxsumError as error:

@@ -24,6 +24,7 @@ from .sample import show
 _PACKAGES = ("maxsum", "numpy", "scipy", "numba", "scikit-learn", "highspy", "piqp", "matplotlib")
 _PRIVATE = ("checkpoint", "callback")
 _MOST_CLASSES = 30
+_NO_DATA = "Needs samples with labels to compare with: give them to write_report, or DATA to maxsum report."
 _MOST_WEIGHTS = 20
 
 
@@ -32,9 +33,13 @@ def tiles(found: Evidence) -> str:
     result = found.estimator.result_
     whole = int(((found.wrong == 0) & (found.known > 0)).sum())
     gap = percent(result.relative_gap) if np.isfinite(result.relative_gap) else "none"
-    shown = [
-        (f"{100 * found.accuracy:.2f} %", f"right, of {int(found.known.sum())} known labels"),
-        (f"{whole} of {int((found.known > 0).sum())}", "samples without a wrong label"),
+    shown = []
+    if found.truth:
+        shown += [
+            (f"{100 * found.accuracy:.2f} %", f"right, of {int(found.known.sum())} known labels"),
+            (f"{whole} of {int((found.known > 0).sum())}", "samples without a wrong label"),
+        ]
+    shown += [
         (gap, "proven gap of the training" if gap != "none" else "bound proven in training"),
         (duration(result.seconds), f"training, {result.n_oracle_calls} oracle calls"),
     ]
@@ -67,12 +72,12 @@ def certificate(found: Evidence) -> str:
         ("guarantee", f"{by}, of {count}"),
         ("gaps", f"{finite.sum():.3g} in all, {finite.max():.3g} at most" if len(finite) else "none"),
     ]
+    learned = ["<h3>Training</h3>", text(words, "soft"), facts(training), _verdict(found.training)]
+    if not found.truth:
+        return section("What is proven", *learned)
     return section(
         "What is proven",
-        "<h3>Training</h3>",
-        text(words, "soft"),
-        facts(training),
-        _verdict(found.training),
+        *learned,
         "<h3>Predictions</h3>",
         text("Each labelling of predict_result scores at least the best possible score less its gap.", "soft"),
         facts(predictions),
@@ -155,6 +160,8 @@ def _spoken(name: str) -> str:
 
 def confusion(found: Evidence) -> str:
     """Which classes are mistaken for which."""
+    if not found.truth:
+        return section("Confusion", text(_NO_DATA, "soft"))
     counts = found.confusion()
     if found.multilabel:
         rows = [_label_row(name, own) for name, own in zip(found.names, counts, strict=True)]
@@ -208,6 +215,8 @@ def _heat(names: list[str], counts: np.ndarray) -> str:
 
 def examples(found: Evidence, most: int) -> str:
     """The samples with the most wrong labels."""
+    if not found.truth:
+        return section("Samples with the most wrong labels", text(_NO_DATA, "soft"))
     order = np.argsort(-found.wrong, kind="stable")[:most]
     order = order[found.wrong[order] > 0]
     if not len(order):

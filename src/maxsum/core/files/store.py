@@ -38,6 +38,15 @@ def atomic(path: Path, compression: str | None, write: Callable[[BinaryIO], None
     _sync_folder(target.parent)
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
+
+    def write(file: BinaryIO) -> None:
+        file.write(content)
+
+    atomic(path, None, write)
+
+
 def _compressed(file: BinaryIO, compression: str) -> Any:
     if compression == "gz":
         return gzip.GzipFile("", "wb", fileobj=file, mtime=0)

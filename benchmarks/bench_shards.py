@@ -1,0 +1,193 @@
+"""Beyond memory and one core: chunking on shards, under a limit of memory, beside the serial learner, and on more workers."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import maxsum as ms
+from maxsum.datasets import ShardedDataset, write_shards
+from maxsum.learning import Processes, Serial, ShardAscent
+
+from .measure import NO_DATA, data_folder, verdict
+
+TITLE = "Beyond one machine: shards"
+DESCRIPTION = """
+CoNLL-2000 repeated, with a tenth of the words replaced by others of the same part of speech in every copy; binary features of words, parts
+of speech and endings in a window of 2; C = 0.01 a sentence, to a certified relative gap of 2 %. *Memory*: the largest resident set of the
+driver plus that of each worker. *Rounds on W workers* are real (width W, run serially); their *seconds* come from the cost model
+`(rounds + shards / W) * (seconds of a visit + seconds to send 8 d bytes and get as many back)`, both measured: a visit in the run on one
+core, communication with one process of this machine. `MAXSUM_SHARD_SENTENCES` and `MAXSUM_SHARD_WORKERS` set the size of the first
+table.
+"""
+C_SHARE, TOL, REPLACED = 0.01, 0.02, 0.1
+LIMIT = 2 * 2**30
+
+
+def lean(words: list[str], kinds: list[str]) -> list[dict[str, str]]:
+    """Features of a sentence: words, parts of speech and endings around each token."""
+    n = len(words)
+    w, p = ["_", "_", *words, "_", "_"], ["_", "_", *kinds, "_", "_"]
+    found = []
+    for i in range(2, n + 2):
+        own = {f"w{d}": w[i + d] for d in (-1, 0, 1)} | {f"p{d}": p[i + d] for d in (-2, -1, 0, 1, 2)}
+        own |= {f"e{k}": w[i][-k:] for k in (2, 3)} | {"b": w[i][:1], "w|p": f"{w[i]}|{p[i]}"}
+        own |= {"pp": f"{p[i - 1]}|{p[i]}", "pn": f"{p[i]}|{p[i + 1]}", "ppp": f"{p[i - 1]}|{p[i]}|{p[i + 1]}"}
+        own |= {"e-": w[i - 1][-3:], "e+": w[i + 1][-3:], "c": "1" if w[i][:1].isupper() else "0"}
+        found.append(own)
+    return found
+
+
+def sentences(corpus: list[Any], n: int, seed: int = 0) -> Iterator[tuple[list[dict[str, str]], list[str]]]:
+    """Sentences and tags: the corpus as it is, then copies with other words."""
+    rng = np.random.default_rng(seed)
+    known: dict[str, list[str]] = {}
+    for sentence in corpus:
+        for word, kind, _ in sentence:
+            known.setdefault(kind, []).append(word)
+    for i in range(n):
+        words, kinds, tags = (list(column) for column in zip(*corpus[i % len(corpus)], strict=True))
+        if i >= len(corpus):
+            for j in np.flatnonzero(rng.random(len(words)) < REPLACED):
+                words[j] = known[kinds[j]][int(rng.integers(len(known[kinds[j]])))]
+        yield lean(words, kinds), tags
+
+
+def peak() -> int:
+    """Largest resident set of this process and of those that it waited for, in bytes."""
+    return 1024 * sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def train(data: ShardedDataset, width: int, n_workers: int = 0, tol: float = TOL, **options: Any) -> tuple[Any, float, float]:
+    """A labeler, and CPU (of the driver) and wall seconds of its training; without workers all is done here."""
+    net = ms.SequenceLabeler(C=C_SHARE * data.n_samples, learner=ShardAscent(tol=tol, width=width, **options))
+    with Processes(n_workers) if n_workers else Serial() as executor:
+        executor.run(abs, range(n_workers))
+        wall, cpu = time.perf_counter(), time.process_time()
+        net.fit(data, executor=executor)
+        return net, time.process_time() - cpu, time.perf_counter() - wall
+
+
+def large(corpus: list[Any], folder: Path, n: int, per_shard: int, n_workers: int) -> dict[str, Any]:
+    """Sentences far beyond memory, on the workers of one machine."""
+    start = time.process_time()
+    data = write_shards(sentences(corpus, n), folder / "large", samples=per_shard)
+    written = time.process_time() - start
+    net, cpu, wall = train(data, 4, n_workers, memory=2**27)
+    result, memory = net.result_, peak() + max(0, n_workers - 1) * 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    size = sum(row["bytes"] for row in data.rows)
+    return {
+        "table": f"At most {LIMIT / 2**30:.0f} GB of memory", "sentences": n, "shards": data.n_shards,
+        "weights": len(net.weights_), "bytes on disk": size, "bytes of memory": memory, "disk / memory": round(size / memory, 2),
+        "relative gap": result.relative_gap, "passes": result.n_iter, "rounds": result.extra["rounds"], "write CPU s": written,
+        "driver CPU s": cpu, "wall s": wall, "workers": n_workers, "target": verdict(result.relative_gap <= TOL and memory <= LIMIT),
+    }  # fmt: skip
+
+
+def same(corpus: list[Any], folder: Path, n: int, per_shard: int) -> list[dict[str, Any]]:
+    """Shards beside the serial learner, on data that fit."""
+    data = write_shards(sentences(corpus, n), folder / "same", samples=per_shard)
+    own = list(sentences(corpus, n))
+    start = time.process_time()
+    serial = ms.SequenceLabeler(C=C_SHARE * n, tol=TOL).fit([x for x, _ in own], [y for _, y in own])
+    found = [{"learner": "BlockFrankWolfe, in memory", "CPU s": time.process_time() - start, "result": serial.result_}]
+    for width in (1, 4):
+        net, cpu, _ = train(data, width)
+        found.append({"learner": f"ShardAscent, width {width}", "CPU s": cpu, "result": net.result_})
+    rows = []
+    for row in found:
+        result = row.pop("result")
+        within = abs(result.objective - serial.result_.objective) <= result.gap + serial.result_.gap
+        rows.append({
+            "table": "The objective of the serial learner", **row, "objective": result.objective, "lower bound": result.lower_bound,
+            "relative gap": result.relative_gap, "oracle calls a sentence": result.n_oracle_calls / n, "target": verdict(within),
+        })  # fmt: skip
+    return rows
+
+
+def speed(corpus: list[Any], folder: Path, n: int, per_shard: int, passes: int) -> list[dict[str, Any]]:
+    """One and two worker processes at the same rounds: speed-up, bytes, work beside communication."""
+    data = write_shards(sentences(corpus, n), folder / "speed", samples=per_shard)
+    rows: list[dict[str, Any]] = []
+    walls: dict[int, float] = {}
+    weights: dict[int, bytes] = {}
+    for workers in (1, 2):
+        with Processes(workers) as executor:
+            executor.run(abs, range(workers))
+            net = ms.SequenceLabeler(C=C_SHARE * n, learner=ShardAscent(tol=0.0, width=4, max_iter=passes, memory=2**30))
+            wall = time.perf_counter()
+            net.fit(data, executor=executor)
+            walls[workers] = time.perf_counter() - wall
+            moved = executor.bytes_sent + executor.bytes_received
+            vector = np.zeros(len(net.weights_))
+            executor.run(abs, [vector] * workers)
+            start = time.perf_counter()
+            executor.run(abs, [vector] * workers)
+            sending = time.perf_counter() - start
+        result, rounds = net.result_, net.result_.extra["rounds"]
+        weights[workers] = net.weights_.tobytes()
+        rows.append({
+            "table": "Worker processes", "workers": workers, "rounds": rounds, "oracle s a round": result.oracle_seconds / rounds,
+            "wall s": walls[workers], "speed-up": walls[1] / walls[workers],
+            "bytes a round, worker and weight": moved / (rounds + data.n_shards / 4) / workers / len(vector),
+            "work / communication": walls[workers] / rounds / sending, "same bits": weights[1] == weights[workers],
+            "target": verdict(workers == 1 or walls[1] / walls[2] >= 1.7),
+        })  # fmt: skip
+    return rows
+
+
+def simulate(corpus: list[Any], folder: Path, n: int, per_shard: int, widths: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Rounds to the tolerance for W workers, by running width W serially, and seconds from the cost model."""
+    data = write_shards(sentences(corpus, n), folder / "model", samples=per_shard)
+    rows: list[dict[str, Any]] = []
+    vector = np.zeros(0)
+    visit = sending = 0.0
+    for width in widths:
+        net, _, wall = train(data, width, max_iter=300)
+        rounds = net.result_.extra["rounds"]
+        if not visit:
+            visit, vector = wall / (rounds * width + data.n_shards), net.weights_
+            with Processes(1) as executor:
+                executor.run(abs, [vector])
+                start = time.perf_counter()
+                executor.run(abs, [vector])
+                sending = time.perf_counter() - start
+        evaluations = -(-data.n_shards // width)
+        measured = train(data, width, width, max_iter=300)[2] if width <= 2 else None
+        rows.append({
+            "table": "Larger clusters: rounds are real, seconds from the cost model", "workers": width, "rounds": rounds,
+            "passes": net.result_.n_iter, "relative gap": net.result_.relative_gap, "s a visit": visit, "s of communication": sending,
+            "predicted s": (rounds + evaluations) * (visit + sending), "measured s": measured,
+        })  # fmt: skip
+    return rows
+
+
+def rows(quick: bool = False) -> list[dict[str, Any]]:
+    folder = data_folder()
+    if folder is None:
+        return [{"table": "Shards", "result": NO_DATA}]
+    corpus = ms.datasets.read_conll(next(iter(sorted((folder / "conll2000").glob("train*")))))
+    n = int(os.environ.get("MAXSUM_SHARD_SENTENCES", 400 if quick else 1_000_000))
+    place = Path(tempfile.mkdtemp(prefix="maxsum-bench-", dir=os.environ.get("MAXSUM_SHARD_FOLDER")))
+    try:
+        ms.SequenceLabeler(tol=0.5).fit(*zip(*sentences(corpus[:5], 5), strict=True))
+        found = [large(corpus, place, n, 50 if quick else 4000, int(os.environ.get("MAXSUM_SHARD_WORKERS", 0 if quick else 2)))]
+        shutil.rmtree(place / "large")
+        small = 300 if quick else 8936
+        found += same(corpus, place, small, small // 16)
+        if not quick:
+            found += speed(corpus, place, 8 * 8936, 8936, 4)
+        found += simulate(
+            corpus, place, small if quick else 4 * 8936, 10 if quick else 70, (1, 4) if quick else (1, 2, 4, 16, 64, 256)
+        )
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    return found

@@ -1,0 +1,262 @@
+"""``maxsum fit``: learn from files, with checkpoints, and save a model that knows how to read more of them."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import signal
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.errors import CheckpointError, InvalidSampleError, MaxsumError
+from ..core.result import Termination
+from .forms import TASKS, Content, Form, guess_task, make_form
+from .options import CONFIGS, checked, read_config, split
+
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "sequence": {},
+    "image": {"potentials": "auto", "tol": 1e-2},
+    "multilabel": {},
+    "graph": {"potentials": "auto"},
+}
+N_VALUES = 14
+
+
+class Plan(NamedTuple):
+    """What to learn from, where the model goes, and how."""
+
+    data: Path
+    out: Path
+    task: str
+    parameters: dict[str, Any]
+    reader: dict[str, Any]
+    cv: bool
+
+
+class Fitted(NamedTuple):
+    """A training that has ended."""
+
+    estimator: Any
+    form: Form
+    content: Content
+    verified: Any
+    warnings: list[str]
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it ended before its tolerance."""
+        return self.estimator.result_.termination not in (Termination.converged, Termination.stalled) and bool(
+            self.estimator.result_.relative_gap > 1e-9
+        )
+
+
+def make_plan(paths: list[Path], options: dict[str, Any], sets: dict[str, Any]) -> Plan:
+    """Settings of the CONFIG file, then ``--set``, then options: what comes later wins."""
+    config = paths[0] if paths and paths[0].suffix.lower() in CONFIGS and (len(paths) == 2 or paths[0].is_file()) else None
+    rest = paths[1:] if config is not None else paths
+    if len(paths) == 2 and config is None:
+        raise InvalidSampleError(f"{paths[0]} is no CONFIG file; wanted .toml or .json before the data.")
+    if len(rest) > 1 or len(paths) > 2:
+        raise InvalidSampleError(f"there are {len(paths)} files, wanted DATA, or CONFIG and DATA.")
+    given = checked({} if config is None else read_config(config))
+    base = Path() if config is None else config.parent
+    settings = given | checked(sets) | checked(options)
+    data = rest[0] if rest else None if "data" not in given else base / given["data"]
+    if data is None:
+        raise InvalidSampleError("there are no data to learn from; wanted maxsum fit DATA, or data = ... in CONFIG.")
+    if "edges" in given and "edges" not in {**checked(sets), **checked(options)}:
+        settings["edges"] = str(base / given["edges"])
+    out = options.get("out") or (str(base / given["out"]) if "out" in given else None)
+    if out is None:
+        raise InvalidSampleError("where does the model go? Say --out MODEL.")
+    task = settings.get("task") or guess_task(data, settings)
+    if task not in TASKS:
+        raise InvalidSampleError(f"task is {task!r}, wanted one of {', '.join(TASKS)}.")
+    parameters, reader = split(settings, task)
+    cv = bool(settings.get("cv", "Cs" in parameters))
+    if cv and "C" in parameters:
+        raise InvalidSampleError(
+            "C is given beside cv, which chooses it; leave one of them out, or give values to choose from as Cs."
+        )
+    if not cv and (extra := {"Cs", "cv", "cv_tol"} & set(parameters)):
+        raise InvalidSampleError(f"{', '.join(sorted(extra))} given without cv; say --cv to choose C.")
+    return Plan(data, Path(out), task, _DEFAULTS[task] | parameters, reader, cv)
+
+
+def check_out(out: Path, data: Path) -> None:
+    """Refuse, before hours of training, what cannot be written."""
+    if out.is_dir():
+        raise InvalidSampleError(f"{out} is a folder, wanted the name of a file for the model.")
+    if not out.absolute().parent.is_dir():
+        raise FileNotFoundError(2, "the folder does not exist; make it first", str(out.absolute().parent))
+    if out.exists() and data.exists() and out.samefile(data):
+        raise InvalidSampleError(f"the model would replace the data {data}; name another file.")
+
+
+def checkpoint_files(path: Path) -> list[Path]:
+    """The checkpoint, and those of folds."""
+    near = path.parent.glob(f"{glob.escape(path.name)}.*") if path.parent.is_dir() else []
+    return [own for own in [path, *sorted(near)] if own.is_file() and _is_ours(own, path)]
+
+
+def _is_ours(own: Path, path: Path) -> bool:
+    rest = own.name.removeprefix(path.name)
+    return rest == "" or rest.startswith(".fold") or rest == ".second"
+
+
+def run_fit(
+    plan: Plan, callback: Any, checkpoint: Path | None, seconds: float | None, resume: bool, loaded: Any = None
+) -> Fitted:
+    """Read, learn, check the proof; the caller saves."""
+    check_out(plan.out, plan.data)
+    if checkpoint is not None and not resume and (old := checkpoint_files(checkpoint)):
+        raise CheckpointError(f"the checkpoint {old[0]} exists. Say --resume to go on from it, or remove it.")
+    form = make_form(plan.task, plan.reader)
+    content = form.read(plan.data, training=True)
+    if loaded is not None:
+        loaded(content)
+    estimator = make_estimator(plan, form, content)
+    if checkpoint is not None:
+        estimator.set_params(checkpoint=str(checkpoint), **({} if seconds is None else {"checkpoint_seconds": seconds}))
+    estimator.set_params(callback=callback)
+    with warnings.catch_warnings(record=True) as caught, terminable():
+        warnings.simplefilter("always")
+        estimator.fit(content.X, content.y)
+    words = [str(own.message) for own in caught if issubclass(own.category, UserWarning)]
+    result = estimator.result_
+    verified = None if result.certificate is None else result.certificate.verify(estimator.objective_, result.weights)
+    return Fitted(estimator, form, content, verified, words)
+
+
+def make_estimator(plan: Plan, form: Form, content: Content) -> Any:
+    """The estimator of the task with the parameters of the plan."""
+    import maxsum
+
+    own = dict(plan.parameters)
+    if not plan.cv:
+        own.setdefault("C", default_C(plan.task, content))
+    if plan.task == "image":
+        found = {int(label) for mask in content.y for label in np.unique(mask)} - {-1}
+        own["classes"] = [as_int(label) for label in own["classes"]] if "classes" in own else sorted(found)
+    if plan.task in ("sequence", "graph") and "classes" in own:
+        own["classes"] = [str(label) for label in own["classes"]]
+    if plan.reader.get("min_count") is not None:
+        own["features"] = maxsum.models.Dicts(min_count=plan.reader["min_count"])
+    estimator = getattr(maxsum, form.estimator + ("CV" if plan.cv else ""))()
+    names = set(estimator.get_params(deep=False))
+    for name in own:
+        if name not in names:
+            raise InvalidSampleError(
+                f"{name} is no parameter of {type(estimator).__name__}; leave it out for {plan.task} data."
+            )
+    return estimator.set_params(**own)
+
+
+def default_C(task: str, content: Content) -> float:
+    """The number of samples, so that each weighs 1; for images and graphs, whose losses are large, 100 over their mean size."""
+    if task in ("sequence", "multilabel"):
+        return float(len(content.names))
+    n_nodes = sum(np.size(own) if isinstance(own, np.ndarray) else len(own) for own in content.y)
+    return float(f"{100 * len(content.names) / max(n_nodes, 100):.3g}")
+
+
+def as_int(label: Any) -> int:
+    try:
+        return int(label)
+    except ValueError:
+        raise InvalidSampleError(f"classes name {label!r}, wanted whole numbers, as of palettes and grey levels.") from None
+
+
+def save_fitted(fitted: Fitted, plan: Plan, checkpoint: Path | None, proof: bool = False) -> None:
+    """Write the model; a finished training needs its checkpoint no more."""
+    import maxsum
+
+    fitted.estimator.set_params(callback=None, checkpoint=None)
+    notes = {
+        "task": plan.task,
+        "reader": {name: value for name, value in fitted.form.settings.items() if name != "edges"},
+        "trained_on": {"name": plan.data.name, "words": fitted.content.words},
+    }
+    maxsum.save_model(fitted.estimator, plan.out, notes=notes, certificate=proof)
+    if checkpoint is not None and not fitted.unfinished:
+        torn = checkpoint.parent.glob(f".{glob.escape(checkpoint.name)}*.part")  # what a kill in the midst of writing leaves
+        for path in [*checkpoint_files(checkpoint), *torn]:
+            path.unlink(missing_ok=True)
+
+
+def load_fitted(path: Path) -> tuple[Any, Form, dict[str, Any]]:
+    """The estimator of a model, the form of its data, and its notes."""
+    import maxsum
+    from maxsum.storage import read_header
+
+    notes = read_header(path).get("notes") or {}
+    estimator = maxsum.load_model(path)
+    try:
+        form = make_form(notes["task"], notes["reader"])
+    except (KeyError, TypeError):
+        raise MaxsumError(
+            f"{path} does not say how its data are read: it was not written by `maxsum fit`. Load it in Python: maxsum.load_model."
+        ) from None
+    return estimator, form, notes
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM end a training as Ctrl-C does: with the best so far."""
+    try:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Log:
+    """A file with a line of JSON for each pass, for `maxsum report RUN` while the training goes on."""
+
+    def __init__(self, path: Path, plan: Plan):
+        self._file, self._last = path.open("w", encoding="utf-8"), 0
+        self._write({"maxsum": "run", "data": plan.data.name, "task": plan.task, "tol": plan.parameters.get("tol", 1e-3)})
+
+    def __call__(self, point: Any) -> None:
+        self._last = point.iteration
+        self._write(
+            {
+                "iteration": point.iteration,
+                "seconds": point.seconds,
+                "objective": point.objective if np.isfinite(point.objective) else None,
+                "lower_bound": point.lower_bound if np.isfinite(point.lower_bound) else None,
+                "n_oracle_calls": point.n_oracle_calls,
+            }
+        )
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    def close(self, trace: Sequence[Any]) -> None:
+        """Add the pass that ended the training, which no callback sees."""
+        if trace and trace[-1].iteration != self._last:
+            self(trace[-1])
+        self._file.close()
+
+
+class Watch:
+    """The callback of a training: the live line and the log."""
+
+    def __init__(self, line: Any, log: Log | None):
+        self._line, self._log, self.started = line, log, time.monotonic()
+
+    def __call__(self, point: Any) -> bool:
+        if self._log is not None:
+            self._log(point)
+        return bool(self._line(point))

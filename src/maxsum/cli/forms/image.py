@@ -1,0 +1,103 @@
+"""Folders of images with label images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import InvalidSampleError
+from ...datasets.images import FORMATS, _files, _pairs, _read_image
+from ...datasets.masks import MaskCode
+from ...datasets.pixels import pixel_features
+from .base import Content, Form
+
+_IMAGES = ("images", "image", "img", "JPEGImages")
+_MASKS = ("masks", "labels", "mask", "label", "annotations", "gt", "GroundTruth", "SegmentationClass")
+_SUFFIXES = ("_GT", "_gt", "_mask", "_masks", "_label", "_labels", "_seg")
+_FEATURES = {"pixels": ["colour", "mean", "position"], "window": 5, "products": True}
+
+
+class ImageForm(Form):
+    """A folder with ``images`` and ``masks``, or both in one with a suffix. Out goes a folder of PNG files like the masks."""
+
+    task, estimator = "image", "GridLabeler"
+
+    def read(self, path: Path, training: bool) -> Content:
+        if not path.is_dir():
+            raise InvalidSampleError(f"{path} is not a folder, wanted one with images, and with their masks.")
+        images, masks, suffix = self._folders(path)
+        if masks is None and training:
+            raise InvalidSampleError(
+                f"{path} has no masks to learn from; wanted them in a folder {', '.join(_MASKS[:2])} or so beside one named "
+                f"{_IMAGES[0]}, or in the same folder with names that end in {', '.join(_SUFFIXES[:3])} or so (--set mask_suffix=...)."
+            )
+        pairs = self._named_pairs(images, masks, suffix)
+        if training:
+            own = [mask for _, mask in pairs.values() if mask is not None]
+            code = MaskCode.learn(own, self._list("unknown"))
+            self.settings |= {"masks_code": code._asdict(), "mask_suffix": suffix}
+            self.settings |= {name: self.settings.get(name, value) for name, value in _FEATURES.items()}
+            self.settings["pixels"] = self._list("pixels")
+        kept = self.settings
+        X, y, names, sizes = [], [], [], 0
+        for name, (image, mask) in pairs.items():
+            pixels = _read_image(image)
+            X.append(pixel_features(pixels, kept["pixels"], kept["window"], kept["products"]))
+            names.append(name)
+            sizes += pixels.shape[0] * pixels.shape[1]
+            if mask is not None:
+                y.append(self._code.read(mask))
+                if y[-1].shape != pixels.shape[:2]:
+                    raise InvalidSampleError(
+                        f"{image} has {pixels.shape[0]} x {pixels.shape[1]} pixels, but its mask {mask} has "
+                        f"{y[-1].shape[0]} x {y[-1].shape[1]}; wanted the same size."
+                    )
+        words = f"{len(X)} images, {sizes} pixels"
+        return Content(X, y if masks is not None else None, names, suffix, words)
+
+    @property
+    def _code(self) -> MaskCode:
+        return MaskCode(**self.settings["masks_code"])
+
+    def _folders(self, path: Path) -> tuple[Path, Path | None, str]:
+        suffix = str(self.settings.get("mask_suffix") or "")
+        images = self._sub(path, "images", _IMAGES)
+        masks = self._sub(path, "masks", _MASKS)
+        if masks is not None:
+            return images or path, masks, suffix
+        own = images or path
+        stems = set(_files(own, lambda stem: True)) if not suffix else set()
+        candidates = (
+            [suffix] if suffix else [s for s in _SUFFIXES if any(stem.removesuffix(s) in stems - {stem} for stem in stems)]
+        )
+        for candidate in candidates:
+            if _files(own, lambda stem, end=candidate: stem.endswith(end)):
+                return own, own, candidate
+        return own, None, suffix
+
+    def _sub(self, path: Path, key: str, names: tuple[str, ...]) -> Path | None:
+        given = self.settings.get(key)
+        if given is not None and (path / str(given)).is_dir():
+            return path / str(given)
+        return next((path / name for name in names if (path / name).is_dir()), None)
+
+    def _named_pairs(self, images: Path, masks: Path | None, suffix: str) -> dict[str, tuple[Path, Path | None]]:
+        if masks is not None:
+            return dict(_pairs(images, masks, suffix))
+        found = _files(images, lambda stem: True)
+        if not found:
+            raise InvalidSampleError(f"{images} has no images; wanted files {', '.join(FORMATS)}.")
+        return {stem: (path, None) for stem, path in found.items()}
+
+    def write(self, out: Path, content: Content, labels: Any) -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        suffix = str(self.settings.get("mask_suffix") or "")
+        for name, own in zip(content.names, labels, strict=True):
+            self._code.write(out / f"{name}{suffix}.png", own)
+
+    def inputs(self, data: Path) -> list[Path]:
+        images, masks, _ = self._folders(data)
+        return [data, images, *([] if masks is None else [masks])]
+
+    def class_name(self, label: Any) -> str:
+        return self._code.name(int(label))

@@ -1,0 +1,272 @@
+"""The commands that learn and use what was learned; heavy imports wait inside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..core.errors import CertificateError
+from .common import CLAIM_FAILED, OK, UNFINISHED, JsonOption, exit_codes
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="What `maxsum fit` wrote.")]
+DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="Data in the form that the model was trained with.")]
+ProgressOption = Annotated[
+    bool | None, typer.Option("--progress/--no-progress", help="A live line on stderr; on a terminal by default.")
+]
+_DATA = "What to do and how", "Data", "Long runs"
+
+
+def fit(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[CONFIG] DATA",
+            help="DATA: a file of columns (CoNLL), a folder of images with masks, a CSV, Parquet, ARFF or LIBSVM table of samples with "
+            "labels, a folder with nodes.csv and edges.csv, or GraphML. CONFIG: settings in a .toml or .json file.",
+        ),
+    ],
+    out: Annotated[str | None, typer.Option(metavar="MODEL", help="Where the model goes.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="sequence, image, multilabel or graph; guessed from the data by default.")
+    ] = None,
+    potentials: Annotated[str | None, typer.Option(help="general, supermodular, associative, potts, auto or convex.")] = None,
+    surrogate: Annotated[str | None, typer.Option(help="margin, lp, trivial, qp, logistic or likelihood.")] = None,
+    learner: Annotated[str | None, typer.Option(help="BlockFrankWolfe, CuttingPlane, ...; by surrogate by default.")] = None,
+    C: Annotated[
+        float | None,
+        typer.Option(
+            "--C",
+            help="Weight of the slacks; by default the number of samples, for images and graphs 100 over their mean size.",
+        ),
+    ] = None,
+    cv: Annotated[bool | None, typer.Option("--cv", help="Choose C by cross-validation.")] = None,
+    Cs: Annotated[str | None, typer.Option("--Cs", metavar="1,10,...", help="Values to choose from, with --cv.")] = None,
+    tol: Annotated[float | None, typer.Option(help="Relative gap at which training stops.")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Passes over the samples.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Another seed, another order of samples.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads; -1 for one a core.")] = None,
+    classes: Annotated[str | None, typer.Option(metavar="a,b,...", help="All classes, where the data may lack some.")] = None,
+    labels: Annotated[str | None, typer.Option(metavar="N|first:N|a,b,...", help="Columns of a table that are labels.")] = None,
+    edges: Annotated[str | None, typer.Option(metavar="FILE", help="List of edges, where DATA is a table of nodes.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting of CONFIG; `maxsum fit --help-settings` lists them."),
+    ] = None,
+    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Stop after S seconds with the best so far.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the state of the training in FILE.")] = None,
+    checkpoint_seconds: Annotated[
+        float | None, typer.Option(metavar="S", min=0.0, help="Time between checkpoints, 30 by default.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one; MODEL.checkpoint by default.")
+    ] = False,
+    log: Annotated[Path | None, typer.Option(metavar="FILE", help="A line of JSON for each pass, for `maxsum report`.")] = None,
+    proof: Annotated[
+        bool, typer.Option("--proof", help="Keep the proof in the model, for `maxsum verify MODEL DATA`.")
+    ] = False,
+    json: JsonOption = False,
+    progress: ProgressOption = None,
+    help_settings: Annotated[
+        bool,
+        typer.Option("--help-settings", callback=lambda wanted: _settings(wanted), is_eager=True, help="List all settings."),
+    ] = False,
+) -> None:
+    """Learn a classifier from files, prove how good its weights are, and save it. Ctrl-C saves the best so far."""
+    from . import show
+    from .fitting import N_VALUES, Log, Watch, make_plan, run_fit, save_fitted
+    from .options import read_sets
+    from .progress import LearningLine, Progress
+    from .show_learning import fit_json, print_fit
+
+    options = {
+        "out": out, "task": task, "potentials": potentials, "surrogate": surrogate, "learner": learner, "C": C, "cv": cv, "Cs": Cs,
+        "tol": tol, "max_iter": max_iter, "seed": seed, "jobs": jobs, "classes": classes, "labels": labels, "edges": edges,
+        "time_limit": time_limit,
+    }  # fmt: skip
+    with exit_codes():
+        plan = make_plan(paths, options, read_sets(set_ or []))
+        place = checkpoint or (plan.out.with_name(plan.out.name + ".checkpoint") if resume else None)
+        own = plan.parameters
+        n = 1 + own.get("cv", 5) * len(own.get("Cs", range(N_VALUES))) if plan.cv else 1
+        line = LearningLine(own.get("tol", 1e-3), n)
+        record = None if log is None else Log(log, plan)
+        with Progress(not json if progress is None else progress, own.get("time_limit"), bool(progress), line) as live:
+            fitted = run_fit(plan, Watch(live, record), place, checkpoint_seconds, resume)
+        if record is not None:
+            record.close(fitted.estimator.result_.trace)
+        save_fitted(fitted, plan, place, proof)
+        for words in fitted.warnings:
+            typer.echo(f"maxsum: warning: {words}", err=True)
+        if json:
+            show.print_json(fit_json(fitted, plan, place))
+        else:
+            print_fit(fitted, plan, place)
+    raise typer.Exit(UNFINISHED if fitted.unfinished else OK)
+
+
+def _settings(wanted: bool) -> None:
+    if not wanted:
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from .options import KEYS
+
+    table = Table("setting", "what it is", "for", box=SIMPLE_HEAD)
+    for name, key in KEYS.items():
+        table.add_row(name, escape(key.what), "" if len(key.tasks) == 4 else ", ".join(key.tasks))
+    Console().print(table)
+    raise typer.Exit
+
+
+def predict(
+    model: ModelFile,
+    data: DataPath,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where predictions go, in the form of DATA; a folder for images.")],
+    certificate: Annotated[
+        bool, typer.Option("--certificate", help="Also write FILE.certificates.jsonl: what is proven for each sample, checked.")
+    ] = False,
+    solver: Annotated[str | None, typer.Option(metavar="NAME", help="Who predicts; by structure by default.")] = None,
+    edges: Annotated[str | None, typer.Option(metavar="FILE", help="List of edges, where DATA is a table of nodes.")] = None,
+    keep_known: Annotated[
+        bool, typer.Option("--keep-known", help="Graphs: keep labels that DATA has, and label the rest.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Label new data; results have the form of the data: a column more, label images, labels in the table."""
+    from . import show
+    from .fitting import load_fitted
+    from .predicting import check_target, summary, write_facts
+    from .predicting import predict as run
+    from .show_learning import print_predicted
+
+    with exit_codes():
+        estimator, form, _ = load_fitted(model)
+        _with_edges(form, edges)
+        check_target(out, data, form)
+        content = form.read(data, training=False)
+        found = run(estimator, form, content, certificate, solver, keep_known)
+        form.write(out, content, found.labels)
+        file = None
+        if found.facts is not None:
+            file = out.with_name(out.name + ".certificates.jsonl")
+            write_facts(file, found.facts, show._plain)
+        proven = None if found.facts is None else summary(found.facts)
+        if json:
+            content_json = {"model": str(model), "data": str(data), "out": str(out), "n_samples": len(content.names)}
+            show.print_json({**content_json, "certificates": None if file is None else str(file), "proven": proven})
+        else:
+            print_predicted(out, f"{data}: {content.words}", proven, file)
+
+
+def evaluate(
+    model: ModelFile,
+    data: DataPath,
+    solver: Annotated[str | None, typer.Option(metavar="NAME", help="Who predicts; by structure by default.")] = None,
+    edges: Annotated[str | None, typer.Option(metavar="FILE", help="List of edges, where DATA is a table of nodes.")] = None,
+    certificate: Annotated[
+        bool, typer.Option("--certificate/--no-certificate", help="Also prove how good each prediction is as a labelling.")
+    ] = True,
+    json: JsonOption = False,
+) -> None:
+    """Predict labelled data and say how many labels are right, class by class, and what is proven about the predictions."""
+    from . import show
+    from .fitting import load_fitted
+    from .predicting import predict as run
+    from .predicting import summary
+    from .scoring import scores
+    from .show_learning import print_scores
+
+    with exit_codes():
+        estimator, form, _ = load_fitted(model)
+        _with_edges(form, edges)
+        content = form.read(data, training=False)
+        if content.y is None:
+            scores(form, content, None)
+        found = run(estimator, form, content, certificate, solver, False)
+        numbers = scores(form, content, found.labels)
+        proven = None if found.facts is None else summary(found.facts)
+        if json:
+            show.print_json({"model": str(model), "data": str(data), "task": form.task, **numbers, "proven": proven})
+        else:
+            print_scores(numbers, proven, content.words, f"{model} on {data}")
+
+
+def _with_edges(form: Any, edges: str | None) -> None:
+    if form.task == "graph":
+        form.settings["edges"] = edges
+
+
+def verify_fitted(model: Path, data: Path, json: bool) -> None:
+    """Recompute objective and lower bound of a model on its training data."""
+    from dataclasses import asdict
+
+    from ..storage import read_header, verify_model
+    from . import show
+    from .fitting import load_fitted
+
+    estimator, form, _ = load_fitted(model)
+    content = form.read(data, training=False)
+    claimed = read_header(model)["result"]
+    proven, fault = None, ""
+    try:
+        proven = verify_model(estimator, content.X, content.y)
+    except CertificateError as error:
+        fault = str(error)
+    if json:
+        show.print_json(
+            {"model": str(model), "data": str(data), "holds": proven is not None, "fault": fault or None,
+             "claimed": {name: claimed[name] for name in ("objective", "lower_bound")},
+             "proven": None if proven is None else asdict(proven)}
+        )  # fmt: skip
+    else:
+        rows = [("claimed objective", f"{claimed['objective']:.10g}"), ("claimed bound", f"{claimed['lower_bound']:.10g}")]
+        if proven is None:
+            rows.append(("[red]refuted[/]", fault))
+        else:
+            rows += [("proven objective", f"{proven.objective:.10g}"), ("proven bound", f"{proven.lower_bound:.10g}")]
+            rows.append(("[green]proven[/]", f"no weights have an objective below {proven.lower_bound:.6g} on these data"))
+        show._print_rows("The claims hold" if proven is not None else "A claim does not hold", rows)
+    raise typer.Exit(OK if proven is not None else CLAIM_FAILED)
+
+
+def report(
+    source: Annotated[Path, typer.Argument(metavar="MODEL|RUN", help="A model, or the file of `maxsum fit --log`.")],
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="Labelled data, for errors and what is proven about them.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="HTML", help="Where the page goes.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="Its title.")] = None,
+    edges: Annotated[str | None, typer.Option(metavar="FILE", help="List of edges, where DATA is a table of nodes.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write one page of HTML: convergence, weights, mistakes, the worst samples, what is proven, how it was made."""
+    from . import show
+    from .reporting import write_page
+
+    with exit_codes():
+        words = write_page(source, data, out, title, edges)
+        if json:
+            show.print_json({"source": str(source), "data": None if data is None else str(data), "out": str(out)})
+        else:
+            show._print_rows("Report", [("about", words), ("page", str(out))])
+
+
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Benchmarks of the repository; all by default.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="The repository's benchmarks at full size, which takes long.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the benchmarks that are here.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Measure this machine: benchmarks of the repository if it is here, else a small one built in, beside a peer or a bound."""
+    from .benchmark import run_bench
+
+    with exit_codes():
+        code = run_bench(names or [], full, list_, json)
+    raise typer.Exit(code)

@@ -1,0 +1,181 @@
+"""Settings of ``maxsum fit``: the same names on the command line and in a CONFIG file, checked, unknown ones refused."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..core.errors import InvalidSampleError, ParseError
+from .forms import TASKS
+
+_LARGEST_CONFIG = 1 << 20
+CONFIGS = (".toml", ".json")
+
+
+class Key(NamedTuple):
+    """A setting: what it may be, what it does, for which tasks, and its name at the estimator (empty: for the reader or the run)."""
+
+    kind: str
+    what: str
+    parameter: str = ""
+    tasks: tuple[str, ...] = TASKS
+
+
+_NODES = ("sequence", "image", "graph")
+KEYS = {
+    "data": Key("text", "the data to learn from"),
+    "out": Key("text", "the file of the model"),
+    "task": Key("text", f"one of {', '.join(TASKS)}; guessed from the data by default"),
+    "potentials": Key("text", "tables that are allowed: general, supermodular, associative, potts, auto, convex", "potentials"),
+    "surrogate": Key("text", "what is minimised: margin, lp, trivial, qp, logistic, likelihood", "surrogate"),
+    "learner": Key("text", "how it is minimised: BlockFrankWolfe, CuttingPlane, ...", "learner"),
+    "loss": Key("text", "hamming or normalised", "loss"),
+    "oracle": Key("text", "the solver of loss-augmented problems", "oracle"),
+    "solver": Key("text", "the solver of predictions", "solver"),
+    "smoothing": Key("number", "temperature of the smoothed lp surrogate", "smoothing"),
+    "C": Key(
+        "number", "weight of the slacks; by default the number of samples, for images and graphs 100 over their mean size", "C"
+    ),
+    "cv": Key("flag", "choose C by cross-validation"),
+    "Cs": Key("numbers", "values of C to choose from", "Cs"),
+    "folds": Key("whole", "folds of the cross-validation, 5 by default", "cv"),
+    "cv_tol": Key("number", "relative gap of trainings in folds", "cv_tol"),
+    "tol": Key("number", "relative gap at which training stops", "tol"),
+    "max_iter": Key("whole", "passes over the samples", "max_iter"),
+    "time_limit": Key("number", "seconds for each training", "time_limit"),
+    "seed": Key("whole", "another seed, another order of samples", "random_state"),
+    "jobs": Key("whole", "threads; -1 for one a core", "n_jobs"),
+    "bias": Key("flag", "a constant feature", "bias"),
+    "symmetric": Key("flag", "symmetric tables", "symmetric", _NODES),
+    "classes": Key("names", "all classes, where the training set may lack some", "classes", _NODES),
+    "class_weight": Key("any", "balanced, or a weight for each class", "class_weight"),
+    "order": Key("whole", "1, or 2 for scores of three labels in a row", "order", ("sequence",)),
+    "min_count": Key("whole", "how often a feature must occur", "", ("sequence",)),
+    "window": Key("whole", "sequence: tokens to each side; image: side of the square of means", "", ("sequence", "image")),
+    "affixes": Key("whole", "letters of prefixes and suffixes of the first column", "", ("sequence",)),
+    "templates": Key("list", "features, such as 0[-1]|0[0]: column[offset]", "", ("sequence",)),
+    "connectivity": Key("whole", "4 or 8 neighbours", "connectivity", ("image",)),
+    "edge_types": Key("text", "tied, or directions with tables of their own", "edge_types", ("image",)),
+    "edge_features": Key("text", "contrast: tables that depend on the contrast of neighbours", "edge_features", ("image",)),
+    "gamma": Key("number", "of the contrast", "gamma", ("image",)),
+    "images": Key("text", "folder of the images in that of the data", "", ("image",)),
+    "masks": Key("text", "folder of the masks in that of the data", "", ("image",)),
+    "mask_suffix": Key("text", "what follows the name of an image in that of its mask", "", ("image",)),
+    "unknown": Key("names", "values or colours (#rrggbb) of pixels whose label is unknown", "", ("image",)),
+    "pixels": Key("names", "features of pixels: colour, mean, spread, position", "", ("image",)),
+    "products": Key("flag", "products of two features of a pixel too", "", ("image",)),
+    "label_graph": Key("text", "pairs of labels with a table: complete, tree or none", "label_graph", ("multilabel",)),
+    "labels": Key("any", "columns that are labels: 6 (the last six), first:6, or names", "", ("multilabel",)),
+    "zero_based": Key("flag", "features of a LIBSVM file start at 0", "", ("multilabel",)),
+    "id": Key("text", "column that names rows", "", ("multilabel", "graph")),
+    "ignore": Key("names", "columns to leave out", "", ("multilabel", "graph")),
+    "scale": Key("flag", "numbers to mean 0 and spread 1; on by default", "", ("multilabel", "graph")),
+    "edges": Key("text", "the list of edges", "", ("graph",)),
+    "ends": Key("names", "the two columns with the ends of an edge", "", ("graph",)),
+    "label": Key("text", "column of the labels of nodes", "", ("graph",)),
+    "graph": Key("text", "column that tells graphs apart", "", ("graph",)),
+    "edge_columns": Key("names", "columns of numbers that scale the tables of edges", "", ("graph",)),
+    "edge_type": Key("text", "column with the types of edges; each has a table of its own", "", ("graph",)),
+    "self_loops": Key("text", "error, or drop", "", ("graph",)),
+}
+_RUN = {"data", "out", "task", "cv"}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Settings of a TOML or JSON file."""
+    with path.open("rb") as file:
+        raw = file.read(_LARGEST_CONFIG + 1)
+    if len(raw) > _LARGEST_CONFIG:
+        raise ParseError(f"the file holds more than {_LARGEST_CONFIG} bytes; wanted a few settings.", str(path))
+    try:
+        text = raw.decode("utf-8")
+        found = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
+    except (UnicodeDecodeError, json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ParseError(f"not {path.suffix[1:].upper()} that can be read ({error}).", str(path)) from None
+    if not isinstance(found, dict):
+        raise ParseError(f"the file holds a {type(found).__name__}, wanted settings with names.", str(path))
+    return {known(name, str(path)): value for name, value in found.items()}
+
+
+def read_sets(pairs: Iterable[str]) -> dict[str, Any]:
+    """Settings given as ``name=value``; values are JSON where they can be, else text."""
+    found = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise InvalidSampleError(f"--set is {pair!r}, wanted name=value.")
+        own = known(name, "--set")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        found[own] = text if KEYS[own].kind == "text" and not isinstance(value, str) else value
+    return found
+
+
+def known(name: str, where: str) -> str:
+    """The name of a setting as it is spelt here; refused if there is none."""
+    own = name.strip().replace("-", "_")
+    if own in KEYS:
+        return own
+    near = difflib.get_close_matches(own.lower(), [key.lower() for key in KEYS], 1, 0.5)
+    real = {key.lower(): key for key in KEYS}
+    hint = f"did you mean {real[near[0]]!r}?" if near else f"known are {', '.join(KEYS)}."
+    raise InvalidSampleError(f"{where}: there is no setting {name!r}; {hint}")
+
+
+def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with values of the right kinds; those that are None left out."""
+    return {name: _value(name, value) for name, value in settings.items() if value is not None}
+
+
+def _value(name: str, value: Any) -> Any:
+    kind = KEYS[name].kind
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind == "number" and number:
+        return float(value)
+    if kind == "whole" and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if kind == "text" and isinstance(value, str):
+        return value
+    if kind == "flag" and isinstance(value, bool):
+        return value
+    if kind == "any":
+        return value
+    if kind in ("names", "list", "numbers"):
+        items = value.split(",") if isinstance(value, str) and kind != "list" else value
+        items = [value] if isinstance(items, (str, int, float)) else items
+        if isinstance(items, list) and items and all(isinstance(item, (str, int, float)) for item in items):
+            own = [item.strip() if isinstance(item, str) else item for item in items]
+            try:
+                return [float(item) for item in own] if kind == "numbers" else own
+            except ValueError:
+                pass
+    words = {
+        "number": "a number",
+        "whole": "a whole number",
+        "text": "a text",
+        "flag": "true or false",
+        "names": "a list of names",
+        "list": "a list of texts",
+        "numbers": "a list of numbers",
+    }
+    raise InvalidSampleError(f"{name} is {value!r}, wanted {words[kind]}: {KEYS[name].what}.")
+
+
+def split(settings: Mapping[str, Any], task: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters of the estimator, and settings of the reader; refuses settings of other tasks."""
+    parameters, reader = {}, {}
+    for name, value in settings.items():
+        key = KEYS[name]
+        if task not in key.tasks:
+            raise InvalidSampleError(f"{name} is a setting for {' and '.join(key.tasks)} data, but these are {task} data.")
+        if key.parameter:
+            parameters[key.parameter] = value
+        elif name not in _RUN:
+            reader[name] = value
+    return parameters, reader

@@ -1,0 +1,336 @@
+"""Labelers on shards: training sets larger than memory, on one machine or many, and predictions from shards to shards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..core.errors import InvalidSampleError
+from ..core.files.arrays import write_arrays
+from ..core.files.store import write_bytes
+from ..core.graph import Graph
+from ..learning.block_frank_wolfe import BlockFrankWolfe
+from ..learning.cutting_plane import CuttingPlane
+from ..learning.driver import Learner
+from ..learning.executor import Executor, executing
+from ..learning.quasi_newton import ProjectedQuasiNewton
+from ..learning.shard_objectives import AggregatedObjective, ShardedSmooth
+from ..learning.sharded import ShardAscent, ShardedObjective
+from ..models.bound import BoundModel
+from ..models.cone import Cone
+from ..models.features import NodeFeatures
+from ..models.graph_model import GraphModel, Layout
+from ..models.labels import induced
+from ..models.sample import GraphSample
+from ..models.shards import MANIFEST, Shard, ShardedDataset
+from .choices import SURROGATES, as_surrogate, balanced, choose_learner, is_auto
+from .convex import CONVEX, as_convex
+
+_KINDS = {"SequenceLabeler": "sequence", "GridLabeler": "image", "GraphLabeler": "graph"}
+_ON_SHARDS = ("margin", "lp", "qp")
+
+
+class LabelerSource:
+    """A labeler and a folder of shards as the source of a training: small to send; models are made where they are needed."""
+
+    def __init__(self, labeler: Any, dataset: ShardedDataset, facts: dict[str, Any]):
+        self.labeler, self.dataset, self.facts = labeler, dataset, facts
+        self.sizes = dataset.sizes
+
+    @cached_property
+    def cone(self) -> Cone:
+        return self.template.cone
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in ("labeler", "dataset", "facts", "sizes")}
+
+    @cached_property
+    def classes(self) -> np.ndarray:
+        found, given = self.dataset.classes, self.labeler.classes
+        if found is None:
+            raise InvalidSampleError(f"{self.dataset!r} has no labels; wanted some to learn from.")
+        if given is None:
+            return found
+        own = np.asarray(given)
+        missing = [label for label in found.tolist() if label not in set(own.tolist())]
+        if missing:
+            raise InvalidSampleError(
+                f"the shards have the label {missing[0]!r}, wanted one of the classes {own.tolist()[:12]}."
+            )
+        return own
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """Number in `classes` of each class of the shards, and -1 for -1."""
+        place = {label: i for i, label in enumerate(self.classes.tolist())}
+        assert self.dataset.classes is not None
+        return np.array([place[label] for label in self.dataset.classes.tolist()] + [-1], dtype=np.int32)
+
+    @cached_property
+    def layout(self) -> Layout:
+        return self._layout(self.dataset.features)
+
+    @cached_property
+    def template(self) -> BoundModel:
+        return self.layout.bound((self.classes,))
+
+    @cached_property
+    def model(self) -> Any:
+        """The model that new samples meet, without data; for convex energies the convex one."""
+        bound = self._layout(self.dataset.input_features).bound((self.classes,))
+        surrogate = as_surrogate(self.labeler.surrogate)
+        spec = as_convex(self.labeler, surrogate, ProjectedQuasiNewton())
+        return bound if spec is None else spec.bind(bound)
+
+    def _layout(self, features: NodeFeatures) -> Layout:
+        labeler, facts = self.labeler, self.dataset.manifest["graph"]
+        given = labeler.features
+        if not is_auto(given):
+            features = given.fit(self.samples(self.dataset.shard(0))) if given.kind != "dicts" else features
+        model: GraphModel = labeler._model(features)
+        n_types, width = int(facts["n_edge_types"]), int(facts["edge_features"]) or 1
+        loops = not facts["forest"]
+        if self.dataset.kind == "image":
+            some = next((sample for sample in self.samples(self.dataset.shard(0)) if sample.n_nodes), None)
+            if some is not None:
+                n_types, width = some.graph.n_edge_types, 1 if some.edge_features is None else some.edge_features.shape[1]
+            loops = True
+        auto = is_auto(labeler.potentials) and as_surrogate(labeler.surrogate) not in CONVEX
+        if auto and len(self.classes) == 2 and loops and facts["least_edge_feature"] >= 0:
+            model = replace(model, potentials="supermodular")
+        if facts["clique_types"] and model.potentials not in ("associative", "potts"):
+            raise InvalidSampleError(
+                f"samples have cliques, but potentials are {model.potentials!r}; rewards of cliques need 'associative' or 'potts'."
+            )
+        if not model.homogeneous and facts["size"] is None:
+            raise InvalidSampleError(
+                "homogeneous is False, but the graphs of the shards differ in size; wanted graphs of one size."
+            )
+        size = tuple(facts["size"] or (0, 0))
+        cliques = (int(facts["clique_types"]), int(facts["clique_features"]) or int(facts["clique_types"] > 0))
+        return Layout(model, 1, (len(self.classes),), n_types, width, size, *cliques)
+
+    def samples(self, shard: Shard) -> list[GraphSample]:
+        """The samples of a shard."""
+        if self.dataset.kind != "sequence":
+            return self.labeler._samples(shard.items(), self.facts)  # type: ignore[no-any-return]
+        chains = {int(n): Graph.chain(int(n)) for n in np.unique(shard.arrays["nodes"])}
+        return shard.batch([chains[n] for n in shard.arrays["nodes"].tolist()])
+
+    def bound(self, k: int) -> BoundModel:
+        """The model with the data of a shard; nodes of unknown label are left out."""
+        shard = self.dataset.shard(k)
+        codes = self.numbers[shard.codes]
+        if (codes >= 0).all():
+            return replace(self.template, data=self.layout.encode(self.samples(shard)), labels=codes)
+        parts = np.split(codes, shard.node_ptr[1:-1])
+        samples = self.labeler._samples(shard.items(), self.facts)
+        kept, labels = induced(samples, parts, list(range(len(self.classes)))) if (codes >= 0).any() else ([], [])
+        return replace(
+            self.template,
+            data=self.layout.encode(kept),
+            labels=np.concatenate([np.zeros(0, dtype=np.int32), *labels]).astype(np.int32),
+        )
+
+    def check(self, k: int) -> None:
+        """Raise `ParseError` if the file of a shard is not what the manifest says."""
+        self.dataset.check_shard(k)
+
+    def objective(self, k: int) -> Any:
+        """The objective of one shard."""
+        n, own = int(self.sizes.sum()), int(self.sizes[k])
+        surrogate = SURROGATES[as_surrogate(self.labeler.surrogate)]
+        return surrogate.objective(self.labeler, self.bound(k), np.ones(own), float(self.labeler.C) * own / n)
+
+    def digest(self) -> bytes:
+        skipped = (
+            "callback",
+            "checkpoint",
+            "learner",
+            "max_iter",
+            "time_limit",
+            "tol",
+            "random_state",
+            "n_jobs",
+            "warm_start",
+            "solver",
+        )
+        params = {name: repr(value) for name, value in self.labeler.get_params().items() if name not in skipped}
+        text = json.dumps([type(self.labeler).__name__, params, self.dataset.digest, repr(self.facts)], sort_keys=True)
+        return hashlib.sha256(text.encode()).digest()
+
+
+def fit_shards(labeler: Any, dataset: ShardedDataset, executor: Any = None) -> Any:
+    """Train a labeler on shards; what ``labeler.fit(dataset, executor=executor)`` does."""
+    from .base import Prepared
+    from .targets import Coding
+
+    _check(labeler, dataset)
+    with executing(executor) as runner:
+        own = clone(labeler).set_params(callback=None, checkpoint=None)
+        if isinstance(own.class_weight, str):
+            own.set_params(class_weight=_balanced(own.class_weight, dataset))
+        facts = _facts(own, dataset, runner)
+        source = LabelerSource(own, dataset, facts)
+        learner, objective = _choose(labeler, source, runner)
+        result = learner.fit(objective, labeler.callback)
+        model = source.model
+        n_features = int(dataset.manifest["features"]["width"])
+        labeler._accept(Prepared(learner, objective, model, Coding([], None, None), facts, n_features), result)
+        labeler._warn(result, learner)
+    return labeler
+
+
+def _check(labeler: Any, dataset: ShardedDataset) -> None:
+    wanted = next((kind for name, kind in _KINDS.items() if name in [own.__name__ for own in type(labeler).__mro__]), None)
+    if wanted != dataset.kind:
+        raise InvalidSampleError(
+            f"the shards hold items of kind {dataset.kind!r}, but {type(labeler).__name__} takes {wanted!r}; wanted shards of that kind."
+        )
+    surrogate = as_surrogate(labeler.surrogate)
+    if surrogate not in _ON_SHARDS:
+        raise InvalidSampleError(f"surrogate is {surrogate!r} on shards, wanted one of {', '.join(_ON_SHARDS)}.")
+    if getattr(labeler, "order", 1) != 1 or labeler.smoothing or labeler.warm_start:
+        raise InvalidSampleError(
+            "order=2, smoothing and warm_start are for data in memory; wanted order=1, smoothing=0, warm_start=False."
+        )
+    given = labeler.features
+    if dataset.manifest["features"]["kind"] == "dicts" and not is_auto(given):
+        raise InvalidSampleError(f"features is {given!r}, wanted 'auto': shards of dicts have their columns from write_shards.")
+    spec = as_convex(labeler, surrogate, ProjectedQuasiNewton())
+    if spec is not None and (spec.operators is not None or spec.trees is not None):
+        raise InvalidSampleError("potentials has operators or trees, which need samples in memory; wanted neither on shards.")
+
+
+def _facts(labeler: Any, dataset: ShardedDataset, executor: Executor) -> dict[str, Any]:
+    """What the whole training set says about features."""
+    if not hasattr(labeler, "_fact_sums"):
+        return labeler._facts([], np.zeros(0))  # type: ignore[no-any-return]
+    if labeler._facts([], np.zeros(0)).get("gamma_") is None or labeler.gamma is not None:
+        return labeler._facts([], np.zeros(0))  # type: ignore[no-any-return]
+    items = [(labeler, dataset, k) for k in range(dataset.n_shards)]
+    sums = executor.run(_fact_sums, items, [f"facts-{k}" for k in range(dataset.n_shards)])
+    return labeler._facts_of(np.sum(sums, axis=0))  # type: ignore[no-any-return]
+
+
+def _fact_sums(item: tuple[Any, ShardedDataset, int]) -> np.ndarray:
+    labeler, dataset, k = item
+    return labeler._fact_sums(dataset.shard(k).items())  # type: ignore[no-any-return]
+
+
+def _balanced(given: str, dataset: ShardedDataset) -> list[float]:
+    if given != "balanced" or dataset.classes is None:
+        raise InvalidSampleError(f"class_weight is {given!r}, wanted 'balanced', a dict, or one number for each class.")
+    count = np.zeros(len(dataset.classes))
+    for shard in dataset:
+        count += np.bincount(shard.codes[shard.codes >= 0], minlength=len(count))
+    return [float(own) for own in balanced(count)]
+
+
+def _choose(labeler: Any, source: LabelerSource, executor: Executor) -> tuple[Learner, Any]:
+    """Learner and objective of a surrogate on shards."""
+    if as_surrogate(labeler.surrogate) in CONVEX:
+        learner = choose_learner(labeler, "ProjectedQuasiNewton")
+        as_convex(labeler, as_surrogate(labeler.surrogate), learner)
+        return learner, ShardedSmooth(source, labeler.C, executor)
+    given = labeler.learner
+    if given is None or is_auto(given) or (isinstance(given, str) and given in ("BlockFrankWolfe", "ShardAscent")):
+        limits = {name: getattr(labeler, name) for name in ("tol", "max_iter", "time_limit", "random_state", "checkpoint")}
+        return ShardAscent(**limits), ShardedObjective(source, labeler.C, executor)
+    learner = choose_learner(labeler, "CuttingPlane")
+    if isinstance(learner, ShardAscent):
+        return learner, ShardedObjective(source, labeler.C, executor)
+    if isinstance(learner, BlockFrankWolfe):
+        limits = {name: getattr(learner, name) for name in ("tol", "max_iter", "time_limit", "random_state", "checkpoint")}
+        return ShardAscent(**limits, local=replace(learner, checkpoint=None)), ShardedObjective(source, labeler.C, executor)
+    if isinstance(learner, CuttingPlane):
+        return learner, AggregatedObjective(source, labeler.C, executor)
+    raise InvalidSampleError(
+        f"learner is {type(learner).__name__} on shards, wanted None, ShardAscent, BlockFrankWolfe or CuttingPlane."
+    )
+
+
+def predict_shards(labeler: Any, dataset: ShardedDataset, folder: str | Path, executor: Any = None) -> ShardedDataset:
+    """Labels of all samples of a dataset, shard by shard, as shards of labels; what ``labeler.predict_shards`` does."""
+    folder = Path(folder)
+    if (folder / MANIFEST).exists():
+        raise InvalidSampleError(f"folder {folder} holds shards already; wanted a new one, or remove its {MANIFEST} first.")
+    folder.mkdir(parents=True, exist_ok=True)
+    light = _light(labeler)
+    items = [(light, dataset, k, str(folder)) for k in range(dataset.n_shards)]
+    with executing(executor) as runner:
+        rows = runner.run(_predict_shard, items, [f"predict-{k}" for k in range(dataset.n_shards)])
+    manifest = {
+        **dataset.manifest, "labelled": True, "classes": np.asarray(labeler.classes_).tolist(), "declared": True, "unknown": 0,
+        "features": {"kind": "none", "width": 0, "hashed": False}, "vocabulary": None, "shards": rows,
+    }  # fmt: skip
+    content = json.dumps(manifest, indent=1).encode()
+    write_bytes(folder / MANIFEST, content)
+    return ShardedDataset(folder)
+
+
+def _light(labeler: Any) -> Any:
+    """A labeler that predicts, without what was needed to train it."""
+    own = clone(labeler).set_params(callback=None)
+    for name, value in vars(labeler).items():
+        if name.endswith("_") or name == "_coding":
+            setattr(own, name, value)
+    return own
+
+
+def _predict_shard(item: tuple[Any, ShardedDataset, int, str]) -> dict[str, Any]:
+    labeler, dataset, k, folder = item
+    shard = dataset.shard(k)
+    place = {label: i for i, label in enumerate(np.asarray(labeler.classes_).tolist())}
+    found = [own.reshape(-1) for own in predict_shard(labeler, shard)]
+    flat = np.concatenate([np.zeros(0, dtype=np.asarray(labeler.classes_).dtype), *found])
+    arrays: dict[str, np.ndarray] = {name: shard.arrays[name] for name in ("nodes", "shape") if name in shard.arrays}
+    classes, inverse = np.unique(flat, return_inverse=True)
+    arrays["labels"] = np.array([place[label] for label in classes.tolist()], dtype=np.int32)[inverse.reshape(-1)]
+    name = f"shard-{k:06d}.arrays"
+    size, digest = write_arrays(Path(folder, name), arrays)
+    return {"file": name, "samples": shard.n_samples, "nodes": len(flat), "bytes": size, "sha256": digest}
+
+
+def predict_shard(labeler: Any, shard: Shard) -> list[np.ndarray]:
+    """Labels of the samples of one shard."""
+    source = LabelerSource(labeler, shard.dataset, {"gamma_": getattr(labeler, "gamma_", None)})
+    samples = source.samples(shard)
+    if shard.dataset.manifest["features"]["kind"] != "dicts":
+        return labeler._predict(samples)  # type: ignore[no-any-return]
+    twin = _light(labeler)
+    layout: Any = labeler.model_.encode.__self__
+    expected = layout.model.features
+    if expected.n_features != shard.dataset.features.n_features:
+        raise InvalidSampleError(
+            f"the shards have {shard.dataset.features.n_features} features, but the labeler learned {expected.n_features}; wanted shards "
+            "that were written with features=Dicts(vocabulary) of the training set."
+        )
+    stored = replace(layout, model=replace(layout.model, features=shard.dataset.features))
+    model = labeler.model_
+    twin.model_ = (
+        replace(model, encode=stored.encode)
+        if isinstance(model, BoundModel)
+        else replace(model, base=replace(model.base, encode=stored.encode))
+    )
+    return twin._predict(samples)  # type: ignore[no-any-return]
+
+
+def score_shards(labeler: Any, dataset: ShardedDataset) -> float:
+    """Fraction of right labels among all nodes whose label is known, shard by shard."""
+    right = count = 0
+    for shard in dataset:
+        for own, truth in zip(predict_shard(labeler, shard), shard.labels(), strict=True):
+            known = np.array([label is not None for label in truth.reshape(-1)])
+            right += int(np.count_nonzero(own.reshape(-1)[known] == truth.reshape(-1)[known]))
+            count += int(known.sum())
+    if not count:
+        raise InvalidSampleError("no node has a known label, so there is nothing to score; wanted at least one.")
+    return right / count

@@ -1,0 +1,210 @@
+"""Objectives over shards for learners that know nothing of shards: sums of planes, and sums of smooth functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .executor import as_executor
+from .objective import Answer, Objective, Plane, check_C
+from .oracles import Key
+from .shard_tasks import ShardSource, Sum, _opened, split, tree_sum
+from .sharded import _slack_group
+from .smooth import Evaluation, SmoothObjective
+
+
+class AggregatedObjective(Objective):
+    r"""Each shard as one example, with the slack :math:`\xi_k(w) = \sum_{j \in k} c_j\,\xi_j(w)` and planes that are sums of planes: for
+    learners such as `CuttingPlane`, where oracles are expensive or weights few.
+
+    The key of a plane is the point where the oracle was asked, and the effort at its end, so that anyone can make the plane again.
+
+    Parameters
+    ----------
+    source : ShardSource
+    C : float
+    executor : None, str, Executor or dask.distributed.Client
+    """
+
+    def __init__(self, source: ShardSource, C: float = 1.0, executor: Any = None):
+        n = len(source.sizes)
+        super().__init__(n, source.cone, float(n))
+        check_C(C)
+        self.C, self.source, self.executor = float(C), source, as_executor(executor)
+        self.exact = False
+        self.planes: dict[tuple[int, bytes], Plane] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "executor": as_executor()}
+
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+        items = [(self.source, int(k), effort) for k in examples]
+        found = self.executor.run(_aggregate, items, [f"ask-{k}" for k in examples], w)
+        key = np.append(w, float(effort))
+        for plane, k in zip(found, examples.tolist(), strict=True):
+            self.planes[k, key.tobytes()] = Plane(k, plane.offset, plane.index, plane.value, key)
+        self.n_calls += sum(int(plane.calls) for plane in found) - len(examples)
+        self.exact = all(plane.exact for plane in found)
+        value = np.array([plane.offset - w[plane.index] @ plane.value for plane in found])
+        return Answer(examples, [key] * len(examples), value, np.array([plane.upper for plane in found]))
+
+    def plane(self, j: int, key: Key) -> Plane:
+        known = self.planes.get((j, np.asarray(key).tobytes()))
+        if known is not None:
+            return known
+        *at, effort = np.asarray(key).tolist()
+        found = _aggregate((self.source, j, int(effort)), np.array(at))
+        return Plane(j, found.offset, found.index, found.value, key)
+
+    def evaluate(self, w: np.ndarray) -> float:
+        total = _gather(self.executor, _slack_group, self.n_examples, lambda a, b: (self.source, a, b), w, "verify-objective")
+        return float(0.5 * (w @ w) + total)
+
+    def content(self) -> Iterable[np.ndarray]:
+        return (np.frombuffer(self.source.digest(), dtype=np.uint8), self.source.sizes, np.array([self.C]))
+
+
+@dataclass(frozen=True)
+class _Aggregate:
+    offset: float
+    index: np.ndarray
+    value: np.ndarray
+    upper: float
+    exact: bool
+    calls: int
+
+
+def _aggregate(item: tuple[ShardSource, int, int], w: np.ndarray) -> _Aggregate:
+    r""":math:`\sum_j c_j z_j`, :math:`\sum_j c_j b_j` and :math:`\sum_j c_j \xi_j(w)` from above, of one shard at ``w``."""
+    source, k, effort = item
+    objective = _open(source, k)
+    answer = objective.ask(w, None, effort)
+    z, offset = np.zeros(objective.n_weights), 0.0
+    for j, key, value in zip(answer.examples.tolist(), answer.keys, answer.value.tolist(), strict=True):
+        if value > 0:
+            plane = objective.plane(j, key)
+            z[plane.index] += objective.c[j] * plane.value
+            offset += float(objective.c[j]) * plane.offset
+    index = np.flatnonzero(z)
+    upper = float(objective.c @ np.maximum(answer.upper, 0.0))
+    slack = float(objective.c @ np.maximum(answer.value, 0.0))
+    return _Aggregate(offset, index, z[index], upper, upper - slack <= 1e-9 * (1.0 + upper), len(answer.examples))
+
+
+def _open(source: ShardSource, k: int) -> Any:
+    """The objective of a shard without memory of earlier calls, so that answers do not depend on who was asked before."""
+
+    def load() -> tuple[Any, dict[str, np.ndarray]]:
+        own = source.objective(k)
+        return own, {name: np.array(value) for name, value in own.state().items()}
+
+    source.check(k)
+    objective, fresh = _opened((source.digest(), k), load, 2**28)
+    objective.restore(fresh)
+    return objective
+
+
+class ShardedSmooth(SmoothObjective):
+    r"""A smooth objective over shards, for `ProjectedQuasiNewton`: value and gradient are summed in the order of shards,
+    :math:`\tfrac12\|w\|^2 + \sum_k (F_k(w) - \tfrac12\|w\|^2)`.
+
+    Parameters
+    ----------
+    source : ShardSource
+        Its objectives are those of convex energies (surrogate ``qp``) on shards.
+    C : float
+    executor : None, str, Executor or dask.distributed.Client
+    """
+
+    surrogate = "qp"
+
+    def __init__(self, source: Any, C: float = 1.0, executor: Any = None):
+        check_C(C)
+        self.C, self.source, self.executor = float(C), source, as_executor(executor)
+        self.model = source.model
+        self.n_weights, self.free = self.model.n_weights, self.model.free
+        self.n_examples = int(source.sizes.sum())
+        self.c = np.full(self.n_examples, self.C / self.n_examples)
+        self.modulus = 1.0
+        found = self._gather(_start, None, "start")
+        self.worst, self.curvature = float(found.scalars[0]), found.vector
+        self.allowed = 1e-2 * self.worst
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "executor": as_executor()}
+
+    def _gather(self, function: Any, shared: Any, name: str) -> Any:
+        n = len(self.source.sizes)
+        return _gather(self.executor, function, n, lambda a, b: (self.source, a, b), shared, name)
+
+    def project(self, w: np.ndarray) -> np.ndarray:
+        return self.model.project(w)  # type: ignore[no-any-return]
+
+    def scale(self) -> np.ndarray:
+        return 1.0 / np.sqrt(1.0 + self.curvature)
+
+    def tighten(self, allowed: float) -> bool:
+        least = 1e-12 * self.worst
+        if self.allowed <= least or not allowed < self.allowed:
+            return False
+        self.allowed = max(float(allowed), least)
+        return True
+
+    def value_and_gradient(self, w: np.ndarray) -> Evaluation:
+        return self._at(w, self.allowed)
+
+    def exactly(self, w: np.ndarray) -> Evaluation:
+        return self._at(w, 1e-12 * self.worst)
+
+    def _at(self, w: np.ndarray, allowed: float) -> Evaluation:
+        found = self._gather(_smooth, (w, allowed / self.worst), "gradient")
+        half = 0.5 * float(w @ w)
+        return Evaluation(half + float(found.scalars[0]), w + found.vector, float(found.scalars[1]))
+
+    def evaluate(self, w: np.ndarray) -> float:
+        total = self._gather(_slack_group, w, "verify-objective")
+        return float(0.5 * (w @ w) + total)
+
+    def content(self) -> Iterable[np.ndarray]:
+        return (np.frombuffer(self.source.digest(), dtype=np.uint8), self.source.sizes)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"qp_allowed": np.array([self.allowed])}
+
+    def restore(self, state: Any) -> None:
+        self.allowed = float(state["qp_allowed"][0])
+
+
+def _start(item: tuple[ShardSource, int, int]) -> Sum:
+    """Largest slacks, and curvatures, of some shards."""
+
+    def one(k: int) -> Sum:
+        own = _open(item[0], k)
+        return Sum(1.0 / own.scale() ** 2 - 1.0, np.array([float(own.c @ own.worst)]), ())
+
+    return tree_sum(item[1], item[2], lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
+
+
+def _smooth(item: tuple[ShardSource, int, int], shared: tuple[np.ndarray, float]) -> Sum:
+    """Value, error and gradient of some shards without the regulariser."""
+    w, accuracy = shared
+    half = 0.5 * float(w @ w)
+
+    def one(k: int) -> Sum:
+        own = _open(item[0], k)
+        own.allowed = accuracy * float(own.c @ own.worst)
+        found = own.value_and_gradient(w)
+        return Sum(found.gradient - w, np.array([found.value - half, found.error]), ())
+
+    return tree_sum(item[1], item[2], lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
+
+
+def _gather(executor: Any, function: Any, n_items: int, item: Any, shared: Any, name: str) -> Any:
+    """The sum over the fixed tree of all shards, in about four tasks a worker."""
+    nodes = split(n_items, 4 * executor.n_workers)
+    names = [f"{name}-{a}-{b - 1}" for a, b in nodes]
+    known = dict(zip(nodes, executor.run(function, [item(a, b) for a, b in nodes], names, shared), strict=True))
+    return tree_sum(0, n_items, lambda a, b: known.get((a, b)))

@@ -1,0 +1,230 @@
+"""Reading model files: nothing in them is executed, and what is not sound is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import estimators
+from ..core.errors import MaxsumError, ModelFileError
+from ..core.result import Guarantee, Termination
+from ..estimators.cross_validation import CrossValidated
+from ..estimators.multilabel import MultiLabelClassifier
+from ..estimators.targets import Rule
+from ..learning.certificate import LearningVerification
+from ..learning.result import LearningPoint, LearningResult
+from ..learning.stored import StoredObjective
+from ..models.convex import ConvexBound
+from ..models.multilabel import MultiLabelBound
+from .format import COUNTS, FACTS, FILE, KINDS, LISTS, NAMES, NUMBERS, fingerprint
+from .structure import rebuild
+from .values import Reader
+
+
+def load_model(path: str | Path) -> Any:
+    """Read an estimator from a file that `save_model` wrote; nothing in the file is executed.
+
+    The estimator predicts bit for bit what the saved one did, and has its card, ``result_``, ``classes_``, ``coef_blocks_`` and
+    ``weight_names_``. It has no training data: ``objective_`` knows sizes, ``C`` and a fingerprint, and refuses the rest.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    estimator
+        Of the class that was saved, fitted.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, truncated, hostile, of a newer version, or no model file at all.
+    """
+    header, arrays = FILE.load(path)
+    try:
+        return _build(header, arrays, str(path))
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        MemoryError,
+        MaxsumError,
+    ) as error:
+        raise FILE.fault(path, f"describes no model ({type(error).__name__}: {str(error)[:300]})") from None
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """What a model file says about itself, without its arrays: estimator, parameters, versions, result, certificate summary.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    dict
+        Of plain JSON values; ``arrays`` lists name, type and shape of each array, and ``library`` is the maxsum that wrote it.
+
+    Raises
+    ------
+    ModelFileError
+        As `load_model`, for what can be seen without the arrays.
+    """
+    header = FILE.header(path)
+    if not isinstance(header, dict):
+        raise FILE.fault(path, "has a broken header (no object)")
+    missing = {"estimator", "result", "objective", "parameters"} - set(header)
+    if missing or header["estimator"] not in NAMES:
+        raise FILE.fault(path, f"describes no model (without {sorted(missing)}, for {header.get('estimator')!r:.60})")
+    return header
+
+
+def verify_model(model: Any, X: Any, y: Any, sample_weight: Any = None) -> LearningVerification:
+    """Check the proof that was saved with a model, on the training data.
+
+    Parameters
+    ----------
+    model : estimator or path
+        Of `load_model`, or the file; saved with ``certificate=True``.
+    X, y, sample_weight
+        As in the `fit` that was saved.
+
+    Returns
+    -------
+    LearningVerification
+        Objective and lower bound, recomputed.
+
+    Raises
+    ------
+    ModelFileError
+        If the file holds no proof, or the data are others.
+    CertificateError
+        If the proof does not hold.
+    """
+    net = load_model(model) if isinstance(model, (str, Path)) else model
+    stored, proof = net.objective_, net.result_.certificate
+    if proof is None:
+        raise ModelFileError(
+            "the model has no certificate to check: save it with certificate=True, from a training that proves a bound."
+        )
+    prepared = net._prepare(net._read(X, y, sample_weight), float(stored.C))
+    objective = prepared.objective
+    found = fingerprint(objective)
+    wanted = stored.fingerprint if isinstance(stored, StoredObjective) else fingerprint(stored)
+    if found != wanted:
+        raise ModelFileError(
+            f"the data have the fingerprint {found[:12]}, wanted {wanted[:12]}: the model was trained on others, or with other sample weights."
+        )
+    return proof.verify(objective, net.result_.weights)  # type: ignore[no-any-return]
+
+
+def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -> Any:
+    reader, name = Reader(arrays), header["estimator"]
+    if name not in NAMES:
+        raise ValueError(f"the estimator {name!r:.60} is none of {', '.join(NAMES)}")
+    parameters = {str(key): reader.value(own) for key, own in header["parameters"].items()}
+    wrong = [key for key, own in parameters.items() if key not in LISTS and isinstance(own, (list, tuple, dict, np.ndarray))]
+    if wrong:
+        raise ValueError(f"the parameter {wrong[0]!r:.40} is a list")
+    estimator = getattr(estimators, name)(**parameters)
+    classes = _read_classes(header["classes"], reader)
+    weights, more = np.ascontiguousarray(arrays["weights"], dtype=np.float64), arrays["more_weights"].astype(np.float64)
+    model = rebuild(header["model"], classes, weights, reader)
+    facts = header["facts"]
+    if not set(facts) <= set(FACTS):
+        raise ValueError(f"facts {sorted(set(facts) - set(FACTS))} are unknown")
+    for key, own in facts.items():
+        setattr(estimator, key, reader.value(own))
+    if type(estimator.n_features_in_) is not int or estimator.n_features_in_ < 0:
+        raise ValueError(f"n_features_in_ is {estimator.n_features_in_!r:.40}")
+    if isinstance(estimator, CrossValidated) and not isinstance(getattr(estimator, "C_", None), float):
+        raise ValueError("the value of C that was chosen is missing")
+    stored = _read_objective(header["objective"], source)
+    estimator.model_, estimator.objective_, estimator.weights_ = model, stored, weights
+    proof = reader.value(header["proof"])
+    estimator.result_ = _read_result(header["result"], arrays["trace"], np.concatenate([weights, more]), proof)
+    convex = isinstance(model, ConvexBound)
+    if convex != (stored.surrogate in ("qp", "logistic")):
+        raise ValueError(f"a model of the surrogate {stored.surrogate!r} that is {'' if convex else 'not '}convex")
+    if isinstance(estimator, MultiLabelClassifier):
+        return _multilabel(estimator, model, classes, header["kind"])
+    if header["classes"]["coded"] is True:
+        estimator._coding = Rule(classes[0], {label: i for i, label in enumerate(classes[0].tolist())})
+    else:
+        estimator._coding = None
+    if hasattr(estimator, "edge_features"):
+        gamma = getattr(estimator, "gamma_", None)
+        if (gamma is None) != (estimator.edge_features is None) or (gamma is not None and not 0 <= gamma < np.inf):
+            raise ValueError(f"the contrast parameter is {gamma!r:.40}")
+    layout: Any = getattr(model.encode, "__self__", None)
+    if layout is None or isinstance(model, MultiLabelBound):
+        raise ValueError(f"a {name} with a model of several labels")
+    estimator.classes_ = classes[0] if all(own is classes[0] for own in classes) else list(classes)
+    return estimator
+
+
+def _multilabel(estimator: Any, model: Any, classes: tuple[np.ndarray, ...], kind: Any) -> Any:
+    base: Any = model.base if isinstance(model, ConvexBound) else model
+    if kind not in KINDS or (kind == "multiclass") == isinstance(base, MultiLabelBound):
+        raise ValueError(f"labels of the kind {kind!r:.40} with a {type(base).__name__}")
+    several = isinstance(base, MultiLabelBound)
+    width = len(base.node_index) // max(1, base.graph.n_nodes) if several else len(base.node_index)
+    if width != estimator.n_features_in_ + bool(estimator.bias):
+        raise ValueError(f"{width} weights a label for {estimator.n_features_in_} features")
+    wanted = {"multilabel": base.graph.n_nodes if several else 0, "binary": 2, "multiclass": base.n_labels}[kind]
+    if len(classes[0]) != wanted or (kind == "binary" and base.graph.n_nodes != 1):
+        raise ValueError(f"{len(classes[0])} classes, wanted {wanted}")
+    estimator.classes_, estimator._kind, estimator._planes = classes[0], kind, None
+    estimator.graph_ = base.graph if several else None
+    return estimator
+
+
+def _read_classes(given: Any, reader: Reader) -> tuple[np.ndarray, ...]:
+    own = [reader.value(one) for one in given["of_types"]]
+    if not own or not all(isinstance(one, np.ndarray) and one.ndim == 1 for one in own):
+        raise ValueError("classes that are no lists")
+    n_types = given["n_types"]
+    if type(n_types) is not int or not (n_types == len(own) or (len(own) == 1 and 1 <= n_types <= 2**16)):
+        raise ValueError(f"{len(own)} lists of classes for {n_types!r:.40} node types")
+    return tuple(own) if len(own) == n_types else (own[0],) * n_types
+
+
+def _read_objective(given: Any, source: str) -> StoredObjective:
+    found = StoredObjective(
+        given["surrogate"], given["kind"], given["C"], given["n_examples"], given["n_nodes"], given["fingerprint"], source
+    )
+    if not isinstance(found.C, (int, float)) or not all(isinstance(n, int) for n in (found.n_examples, found.n_nodes)):
+        raise ValueError("the objective has no sound description")
+    if not all(isinstance(text, str) for text in (found.surrogate, found.kind, found.fingerprint)):
+        raise ValueError("the objective has no sound description")
+    return found
+
+
+def _read_result(given: Any, trace: np.ndarray, weights: np.ndarray, certificate: Any) -> LearningResult:
+    reader = Reader({})
+    numbers: dict[str, Any] = {name: float(reader.value(given[name])) for name in NUMBERS}
+    times = [numbers[name] for name in ("seconds", "oracle_seconds", "qp_seconds", "finished")]
+    if not all(0 <= own < 1e12 for own in times) or not numbers["lower_bound"] <= numbers["objective"] + 1e-6 * abs(
+        numbers["objective"]
+    ):
+        raise ValueError("the result has no sound numbers")
+    numbers |= {name: int(given[name]) for name in COUNTS}
+    if trace.shape != (len(trace), 5) or not np.isfinite(trace[:, [0, 4]]).all():
+        raise ValueError(f"a trace of shape {trace.shape}")
+    points = tuple(LearningPoint(int(row[0]), row[1], row[2], row[3], int(row[4])) for row in trace.tolist())
+    return LearningResult(
+        weights=weights,
+        termination=Termination(given["termination"]),
+        oracle_guarantee=Guarantee(given["oracle_guarantee"]),
+        certificate=certificate,
+        learner=str(given["learner"]),
+        message=str(given["message"]),
+        trace=points,
+        **numbers,
+    )
