@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
@@ -193,6 +194,9 @@ def check(task: Task) -> Checked:
 # ---- files of a run ---------------------------------------------------------------------------------------------
 
 
+_header = threading.Lock()  # numpy parses headers as Python, which threads of CPython 3.11 must not do at the same time
+
+
 def messages_path(work: Path, part: int) -> Path:
     return work / f"messages-{part:05d}.npy"
 
@@ -212,7 +216,8 @@ def open_messages(work: Path, part: int, n_edges: int, n_labels: int, mode: Lite
     if not path.exists():
         _zeros(path, shape)
     try:
-        found = np.load(path, mmap_mode=mode, allow_pickle=False)
+        with _header:
+            found = np.load(path, mmap_mode=mode, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}). Delete it: its part starts again from zero.") from error
     if found.shape != shape or found.dtype != np.float64 or not found.flags.c_contiguous:
@@ -238,7 +243,8 @@ def _zeros(path: Path, shape: tuple[int, ...]) -> None:
 def load_labels(path: Path) -> np.ndarray:
     """Labels of a part."""
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
+        with _header:
+            return np.asarray(np.load(path, allow_pickle=False))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}). Delete the folder of the run, and run again.") from error
 
