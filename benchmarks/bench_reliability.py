@@ -28,7 +28,8 @@ TITLE = "Reliability"
 DESCRIPTION = """
 Counts, not seconds. *Random problems*: small problems of all families of `tests/reference/families.py` (forests, grids, complete graphs, hard
 constraints, cliques, unequal label counts, scales of 1e-9 to 1e12), each through enumeration and the two applicable solvers that were called
-least so far (toulbar2, which starts a process for each call, for one problem in a hundred); every claim is compared with enumeration and every certificate is verified. *Kills*: SIGKILL at a random moment of a training that
+least so far (toulbar2, which starts a process for each call, for one problem in a hundred); every claim is compared with enumeration and every
+certificate is verified. *Kills*: SIGKILL at a random moment of a training that
 writes its checkpoint after every pass, from its start to its end; what is left is resumed to the end, and the weights must be those of an
 undisturbed training, bit for bit. *Shared*: two processes compile into one empty numba cache, and write and read one model file. *Mutated
 files*: bit flips, cuts, insertions, edits of headers and of lengths, most of those of model files and checkpoints with the checksum put right; a file
@@ -90,8 +91,8 @@ def _problems(count: int) -> list[dict[str, Any]]:
     kinds = ("violated bound", "disagreement", "NaN", "wrong score", "certificate that does not hold", "crash")
     table = [_row("Random problems", kind, calls, tally.faults[kind]) for kind in kinds]
     heading = "Calls of each solver"
-    least = min(10_000, count // 10)
     for name, n in sorted(tally.calls.items(), key=lambda item: -item[1]):
+        least = count // (2 * reliability_problems.SELDOM if name == "Toulbar2" else 10)
         table.append(
             {
                 "table": heading,
