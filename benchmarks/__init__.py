@@ -31,6 +31,7 @@ MODULES = {
     "chunking": "bench_chunking",
     "reliability": "bench_reliability",
     "shards": "bench_shards",
+    "cluster": "bench_cluster",
     "parts": "bench_parts",
     **{f"reproduce-{name}": f"bench_experiments:{name}" for name in sorted(EXPERIMENTS)},
 }

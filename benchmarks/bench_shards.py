@@ -1,4 +1,4 @@
-"""Beyond memory and one core: chunking on shards, under a limit of memory, beside the serial learner, and on more workers."""
+"""Beyond memory: chunking on shards, under a limit of memory and beside the serial learner."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ TITLE = "Beyond one machine: shards"
 DESCRIPTION = """
 CoNLL-2000 repeated, with a tenth of the words replaced by others of the same part of speech in every copy; binary features of words, parts
 of speech and endings in a window of 2; C = 0.01 a sentence (a tenth of what cross-validation chose for the corpus alone; the larger it is, the
-more passes shards need), to a certified relative gap of 2 %, or 60 passes. *Memory*: the largest resident set of the
-driver plus that of each worker. *Rounds on W workers* are real (width W, run serially); their *seconds* come from the cost model
-`(rounds + shards / W) * (seconds of a visit + seconds to send 8 d bytes and get as many back)`, both measured: a visit in the run on one
-core, communication with one process of this machine. `MAXSUM_SHARD_SENTENCES` and `MAXSUM_SHARD_WORKERS` set the size of the first
-table.
+more passes shards need), to a certified relative gap of 2 %. *Memory*: the largest resident set of the
+driver plus that of each worker. `MAXSUM_SHARD_SENTENCES` and `MAXSUM_SHARD_WORKERS` set the size of the first table; `cluster` is about
+workers.
 """
 C_SHARE, TOL, REPLACED = 0.01, 0.02, 0.1
-LIMIT, FULL = 2 * 2**30, 1_000_000
-_PASSES = 60
+LIMIT, FULL, CORPUS = 2 * 2**30, 1_000_000, 8936
+
+
+def load() -> list[Any] | None:
+    """Sentences of CoNLL-2000 to train with, if they are there."""
+    folder = data_folder()
+    return folder and ms.datasets.read_conll(next(iter(sorted((folder / "conll2000").glob("train*")))))
 
 
 def lean(words: list[str], kinds: list[str]) -> list[dict[str, str]]:
@@ -115,81 +118,18 @@ def same(corpus: list[Any], folder: Path, n: int, per_shard: int) -> list[dict[s
     return rows
 
 
-def speed(corpus: list[Any], folder: Path, n: int, per_shard: int, passes: int) -> list[dict[str, Any]]:
-    """One and two worker processes at the same rounds: speed-up, bytes, work beside communication."""
-    data = write_shards(sentences(corpus, n), folder / "speed", samples=per_shard)
-    rows: list[dict[str, Any]] = []
-    walls: dict[int, float] = {}
-    weights: dict[int, bytes] = {}
-    for workers in (1, 2):
-        with Processes(workers) as executor:
-            executor.run(abs, range(workers))
-            net = ms.SequenceLabeler(C=C_SHARE * n, learner=ShardAscent(tol=0.0, width=4, max_iter=passes, memory=2**30))
-            wall = time.perf_counter()
-            net.fit(data, executor=executor)
-            walls[workers] = time.perf_counter() - wall
-            moved = executor.bytes_sent + executor.bytes_received
-            vector = np.zeros(len(net.weights_))
-            executor.run(abs, [vector] * workers)
-            start = time.perf_counter()
-            executor.run(abs, [vector] * workers)
-            sending = time.perf_counter() - start
-        result, rounds = net.result_, net.result_.extra["rounds"]
-        weights[workers] = net.weights_.tobytes()
-        rows.append({
-            "table": "Worker processes", "workers": workers, "rounds": rounds, "oracle s a round": result.oracle_seconds / rounds,
-            "wall s": walls[workers], "speed-up": walls[1] / walls[workers],
-            "bytes a round, worker and weight": moved / (rounds + data.n_shards / 4) / workers / len(vector),
-            "work / communication": walls[workers] / rounds / sending, "same bits": weights[1] == weights[workers],
-            "target": verdict(workers == 1 or walls[1] / walls[2] >= 1.7),
-        })  # fmt: skip
-    return rows
-
-
-def simulate(corpus: list[Any], folder: Path, n: int, per_shard: int, widths: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Rounds to the tolerance for W workers, by running width W serially, and seconds from the cost model."""
-    data = write_shards(sentences(corpus, n), folder / "model", samples=per_shard)
-    rows: list[dict[str, Any]] = []
-    vector = np.zeros(0)
-    visit = sending = 0.0
-    for width in widths:
-        net, _, wall = train(data, width, max_iter=_PASSES)
-        rounds = net.result_.extra["rounds"]
-        if not visit:
-            visit, vector = wall / (rounds * width + data.n_shards), net.weights_
-            with Processes(1) as executor:
-                executor.run(abs, [vector])
-                start = time.perf_counter()
-                executor.run(abs, [vector])
-                sending = time.perf_counter() - start
-        evaluations = -(-data.n_shards // width)
-        measured = train(data, width, width, max_iter=_PASSES)[2] if width <= 2 else None
-        rows.append({
-            "table": "Larger clusters: rounds are real, seconds from the cost model", "workers": width, "rounds": rounds,
-            "passes": net.result_.n_iter, "relative gap": net.result_.relative_gap, "s a visit": visit, "s of communication": sending,
-            "predicted s": (rounds + evaluations) * (visit + sending), "measured s": measured,
-        })  # fmt: skip
-    return rows
-
-
 def rows(quick: bool = False) -> list[dict[str, Any]]:
-    folder = data_folder()
-    if folder is None:
+    corpus = load()
+    if corpus is None:
         return [{"table": "Shards", "result": NO_DATA}]
-    corpus = ms.datasets.read_conll(next(iter(sorted((folder / "conll2000").glob("train*")))))
     n = int(os.environ.get("MAXSUM_SHARD_SENTENCES", 400 if quick else FULL))
     place = Path(tempfile.mkdtemp(prefix="maxsum-bench-", dir=os.environ.get("MAXSUM_SHARD_FOLDER")))
     try:
         ms.SequenceLabeler(tol=0.5).fit(*zip(*sentences(corpus[:5], 5), strict=True))
         found = [large(corpus, place, n, 50 if quick else 4000, int(os.environ.get("MAXSUM_SHARD_WORKERS", 0 if quick else 2)))]
         shutil.rmtree(place / "large")
-        small = 300 if quick else 8936
+        small = 100 if quick else CORPUS
         found += same(corpus, place, small, small // 16)
-        if not quick:
-            found += speed(corpus, place, 4 * 8936, 4 * 8936 // 8, 3)
-        found += simulate(
-            corpus, place, small if quick else 8936, 10 if quick else 17, (1, 4) if quick else (1, 2, 4, 16, 64, 256)
-        )
     finally:
         shutil.rmtree(place, ignore_errors=True)
     return found
