@@ -24,7 +24,7 @@ _NEAR, _DEAR_NEAR = 2.5, 1.0
 _ALL = 4
 _VECTORISED = 0.4
 _QUICK = -1
-_EFFORTS = ((1, np.inf), (2, 0.5), (3, 0.25))
+_EFFORTS = ((1, 10.0), (2, 0.5), (3, 0.25))
 _ACTIVE = 0.5
 
 
@@ -77,12 +77,13 @@ class BlockFrankWolfe(Learner):
         training.extra["planes"] = ascent.store
         if not np.isfinite(training.primal):
             ascent.evaluate()
+        near = most = self.tol * (_NEAR if objective.exact else _DEAR_NEAR)
         while not training.step(training.n_iter + 1):
             estimate = ascent.exact_round()
             last = training.n_iter + 1 == self.max_iter or training.seconds_left <= 0
-            near = _NEAR if objective.exact else _DEAR_NEAR
-            if estimate <= near * self.tol or training.n_iter % _OFTEN == 0 or last:
-                ascent.evaluate()
+            if estimate <= near or training.n_iter % _OFTEN == 0 or last:
+                gap = ascent.evaluate()
+                near = most if objective.exact else min(most, estimate * max(0.5, self.tol / gap) if gap > self.tol else most)
         training.bound(ascent.store.refresh(), ascent.store.certificate)
         training.extra["planes"] = ascent.store
 
@@ -118,9 +119,9 @@ class Ascent:
 
     def absorb(self, answer: Answer) -> None:
         """Take in new planes, then pass over the stored ones while that pays."""
-        if isinstance(self.store, RegionStore) and any(isinstance(key, Relaxed) for key in answer.keys):
-            if few_weights(self.objective):
-                self.store = self.store.as_planes(self.learner.max_planes)
+        relaxed = any(isinstance(key, Relaxed) for key in answer.keys)
+        if relaxed and isinstance(self.store, RegionStore) and few_weights(self.objective):
+            self.store = self.store.as_planes(self.learner.max_planes)
         steps = 0 if not self.learner.corrective else _VECTOR_STEPS if self.store.explicit else _STEPS
         gain, work = self.store.add(answer.examples, answer.keys, steps, self.exact_gaps)
         work += self.oracle_work * len(answer.examples)
@@ -162,7 +163,9 @@ class _Trained(Ascent):
         else:
             store = kept
             store.rescale(objective.c)
-        super().__init__(learner, objective, store, np.random.default_rng(learner.random_state), _REGION_BATCH if by_regions else _BATCH)
+        super().__init__(
+            learner, objective, store, np.random.default_rng(learner.random_state), _REGION_BATCH if by_regions else _BATCH
+        )
         self.training = training
         self.mean, self.steps = np.zeros(objective.n_weights), 0
         if state is not None:
@@ -185,14 +188,16 @@ class _Trained(Ascent):
             "mean": self.mean,
         }
 
-    def evaluate(self) -> None:
-        """Ask all examples at one point: a primal value, and a new plane for each."""
+    def evaluate(self) -> float:
+        """Ask all examples at one point: a primal value, and a new plane for each; returns the relative gap there."""
         self.dual = self.store.refresh()
         self.training.bound(self.dual, self.store.certificate)
         for w in (self.query(), feasible(self.objective, self.mean)) if self.learner.averaging else (self.query(),):
             answer = certain(self.objective, w, self.objective.ask(w), self.dual, self.learner.tol, self.training.seconds_left)
-            self.training.offer(w, self.objective.primal(w, answer.upper), is_exact(answer))
+            primal = self.objective.primal(w, answer.upper)
+            self.training.offer(w, primal, is_exact(answer))
             self.absorb(answer)
+        return relative(primal, self.dual)
 
     def exact_round(self) -> float:
         """One round over all examples; returns an estimate of the relative gap."""
