@@ -9,7 +9,8 @@ import maxsum as ms
 from maxsum.core.errors import UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.kernels.net import adjacency, memberships
-from maxsum.kernels.regions import Regions, base_plane, extend, marginals, vectors
+from maxsum.kernels.region_planes import base_plane, vectors
+from maxsum.kernels.regions import Regions, extend, marginals
 from maxsum.learning import CompactQP, LPObjective, MarginObjective, RegionBundle
 from maxsum.models import GraphModel, GraphSample
 

@@ -10,11 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .design import difference
 from .jit import kernel
-from .vectors import inner
 
-_ALL = 8
 _START, _FACTOR = 1469598103934665603, 1099511628211
 
 
@@ -177,11 +174,13 @@ def extend(design, old, labels, memory):  # type: ignore[no-untyped-def]
                 level[o] = old.alpha[at[o]]
         start = 0.0
         while True:
-            stop, last = 1.0, True
+            stop, last = np.inf, True
             for i in range(n_parts):
                 o = parts[i]
                 if _next_atom(old, at[o], o) >= 0:
                     stop, last = min(stop, level[o]), False
+            if last:
+                stop = 1.0
             for i in range(size):
                 v = node[first + i]
                 o = old.region[v]
@@ -234,165 +233,6 @@ def extend(design, old, labels, memory):  # type: ignore[no-untyped-def]
     return Regions(
         base, region, place, node_ptr, node, atom_ptr, label_ptr, label[:used].copy(), alpha[:atoms].copy(), age[:atoms].copy()
     )
-
-
-@kernel
-def _label(regions, r, labels, v):  # type: ignore[no-untyped-def]
-    """Label of node ``v`` where region ``r`` has ``labels``."""
-    return labels[regions.place[v]] if regions.region[v] == r else regions.base[v]
-
-
-@kernel
-def vectors(design, regions, ptr, adj_edge, member_ptr, member_clique, z, offset):  # type: ignore[no-untyped-def]
-    r""":math:`z` and loss of the terms that each labelling of each region touches, less those of the region's first labelling."""
-    n_labels = design.loss.shape[1]
-    table = design.edge_index.reshape(len(design.edge_index), n_labels * n_labels)
-    for r in range(len(regions.node_ptr) - 1):
-        nodes = regions.node[regions.node_ptr[r] : regions.node_ptr[r + 1]]
-        size, first = len(nodes), regions.atom_ptr[r]
-        for a in range(first, regions.atom_ptr[r + 1]):
-            row = regions.label_ptr[r] + (a - first) * size
-            labels, out = regions.label[row : row + size], z[a]
-            out[:] = 0.0
-            offset[a] = 0.0
-            for i in range(size):
-                v, k, t = nodes[i], labels[i], design.truth[nodes[i]]
-                if k != t:
-                    offset[a] += design.loss[v, k]
-                    _add_features(design.x_ptr, design.x_col, design.x_val, v, design.node_step, k, t, design.node_index, out)
-                for q in range(ptr[v], ptr[v + 1]):
-                    e = adj_edge[q]
-                    u, w = design.edges[e, 0], design.edges[e, 1]
-                    other = w if u == v else u
-                    if regions.region[other] == r and other < v:
-                        continue
-                    k, t = _label(regions, r, labels, u), design.truth[u]
-                    m, s = _label(regions, r, labels, w), design.truth[w]
-                    if k == t and m == s:
-                        continue
-                    pair, true_pair = k * n_labels + m, t * n_labels + s
-                    _add_features(design.f_ptr, design.f_col, design.f_val, e, design.edge_step, pair, true_pair, table, out)
-                for q in range(member_ptr[v], member_ptr[v + 1]):
-                    c = member_clique[q]
-                    if not _leads(design, regions, c, r, v):
-                        continue
-                    k = _label(regions, r, labels, design.member[design.member_ptr[c]])
-                    t = design.truth[design.member[design.member_ptr[c]]]
-                    for j in range(design.member_ptr[c] + 1, design.member_ptr[c + 1]):
-                        if _label(regions, r, labels, design.member[j]) != k:
-                            k = -1
-                        if design.truth[design.member[j]] != t:
-                            t = -1
-                    for j in range(design.h_ptr[c], design.h_ptr[c + 1]):
-                        if t >= 0:
-                            out[design.clique_index[design.h_col[j], t]] += design.h_val[j]
-                        if k >= 0:
-                            out[design.clique_index[design.h_col[j], k]] -= design.h_val[j]
-        for a in range(regions.atom_ptr[r + 1] - 1, first - 1, -1):
-            offset[a] -= offset[first]
-            for p in range(z.shape[1]):
-                z[a, p] -= z[first, p]
-
-
-@kernel
-def _add_features(ptr, column, value, item, step, k, t, index, out):  # type: ignore[no-untyped-def]
-    """Add the features of an item with its true label (or pair) ``t`` and subtract those with ``k``."""
-    row = item * step[0] + t * step[1]
-    for i in range(ptr[row], ptr[row + 1]):
-        p = index[column[i], t]
-        if p >= 0:
-            out[p] += value[i]
-    row = item * step[0] + k * step[1]
-    for i in range(ptr[row], ptr[row + 1]):
-        p = index[column[i], k]
-        if p >= 0:
-            out[p] -= value[i]
-
-
-@kernel
-def _leads(design, regions, c, r, v):  # type: ignore[no-untyped-def]
-    """Whether ``v`` is the first member of clique ``c`` in region ``r``, so that a clique is counted once."""
-    for j in range(design.member_ptr[c], design.member_ptr[c + 1]):
-        if regions.region[design.member[j]] == r:
-            return design.member[j] == v
-    return False
-
-
-@kernel
-def base_plane(design, regions, c, index, value, u):  # type: ignore[no-untyped-def]
-    r"""Add :math:`\sum_j c_j z_j` of the labelling where every region has its first one; returns :math:`\sum_j c_j b_j`."""
-    labels = regions.base.copy()
-    for r in range(len(regions.node_ptr) - 1):
-        for i in range(regions.node_ptr[r + 1] - regions.node_ptr[r]):
-            labels[regions.node[regions.node_ptr[r] + i]] = regions.label[regions.label_ptr[r] + i]
-    total = 0.0
-    for j in range(len(design.node_ptr) - 1):
-        n, loss = difference(design, j, labels[design.node_ptr[j] : design.node_ptr[j + 1]], index, value)
-        total += c[j] * loss
-        for i in range(n):
-            u[index[i]] += c[j] * value[i]
-    return total
-
-
-@kernel
-def ascend(z, offset, alpha, atom_ptr, c, u, nonneg, heaviness, centre, n_passes, n_steps, enough):  # type: ignore[no-untyped-def]
-    r"""Pairwise steps in every region, in passes over them, on the dual of :math:`F_{model}(w) + \tfrac\tau2\|w - \hat w\|^2`.
-
-    ``u`` is :math:`\sum c\,\alpha z`, and :math:`w = [u + \tau\hat w]_+ / (1 + \tau)` is returned, with ``heaviness``
-    :math:`\tau`. Stops when the gap of a pass over all regions is at most ``enough``; most
-    passes leave out regions whose own gap is small.
-    """
-    size, scale = len(u), 1.0 / (1.0 + heaviness)
-    w = np.empty(size)
-    for p in range(size):
-        w[p] = (u[p] + heaviness * centre[p]) * scale
-        if nonneg[p] and w[p] < 0:
-            w[p] = 0.0
-    n_regions, most = len(atom_ptr) - 1, 1
-    for r in range(n_regions):
-        most = max(most, atom_ptr[r + 1] - atom_ptr[r])
-    score, gaps = np.empty(most), np.full(n_regions, np.inf)
-    every, share = True, 0.5 * enough / max(1, n_regions)
-    for turn in range(n_passes):
-        for r in range(n_regions):
-            if not every and gaps[r] <= share:
-                continue
-            first, count = atom_ptr[r], atom_ptr[r + 1] - atom_ptr[r]
-            for step in range(n_steps):
-                high, low, mean = 0, -1, 0.0
-                for a in range(count):
-                    score[a] = offset[first + a] - inner(w, z[first + a])
-                    mean += alpha[first + a] * score[a]
-                    if score[a] > score[high]:
-                        high = a
-                    if alpha[first + a] > 0 and (low < 0 or score[a] < score[low]):
-                        low = a
-                if step == 0:
-                    gaps[r] = c[r] * (score[high] - mean)
-                if not score[high] > score[low]:
-                    break
-                to, back, norm = z[first + high], z[first + low], 0.0
-                for p in range(size):
-                    norm += (to[p] - back[p]) ** 2
-                moved = alpha[first + low]
-                if c[r] * norm * moved * scale > score[high] - score[low]:
-                    moved = (score[high] - score[low]) / (c[r] * norm * scale)
-                    alpha[first + low] -= moved
-                else:
-                    alpha[first + low] = 0.0
-                alpha[first + high] += moved
-                for p in range(size):
-                    u[p] += c[r] * moved * (to[p] - back[p])
-                    w[p] = (u[p] + heaviness * centre[p]) * scale
-                    if nonneg[p] and w[p] < 0:
-                        w[p] = 0.0
-        if gaps.sum() > enough:
-            every = turn % _ALL == 0
-        elif every:
-            break
-        else:
-            every = True
-    return w
 
 
 @kernel

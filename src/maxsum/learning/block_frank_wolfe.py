@@ -12,16 +12,19 @@ import numpy as np
 from ..core.errors import UnsupportedProblemError
 from .driver import Learner, Training
 from .objective import Answer, MarginObjective, Objective
-from .planes import PlaneStore
+from .planes import PlaneStore, few_weights
+from .regions import RegionStore, fits
+from .relaxed import Relaxed
 from .result import relative
 
+_BATCH, _REGION_BATCH = 8, 2
 _STEPS, _VECTOR_STEPS = 10, 100
 _OFTEN = 10
 _NEAR, _DEAR_NEAR = 2.5, 1.0
 _ALL = 4
 _VECTORISED = 0.4
 _QUICK = -1
-_EFFORTS = ((1, np.inf), (2, 0.5), (3, 0.25))
+_EFFORTS = ((1, 10.0), (2, 0.5), (3, 0.25))
 _ACTIVE = 0.5
 
 
@@ -38,7 +41,7 @@ class BlockFrankWolfe(Learner):
     Parameters
     ----------
     batch : int, optional
-        Examples that the oracle answers at the same weights; by default an eighth of them, at least 8.
+        Examples that the oracle answers at the same weights; by default an eighth of them, at least 8, with regions 2.
     cached_passes : int
         Largest number of passes over stored planes after a batch; 0 for none.
     max_planes : int
@@ -49,6 +52,8 @@ class BlockFrankWolfe(Learner):
         Also try the weighted average of the weights of all iterations, as usual for plain steps.
     gap_sampling : bool
         Draw examples in proportion to their last known gaps.
+    regions : bool
+        Keep planes region by region (`RegionStore`) where labellings of large graphs with cycles are learned by their linear relaxation.
     """
 
     batch: int | None = None
@@ -57,6 +62,7 @@ class BlockFrankWolfe(Learner):
     corrective: bool = True
     averaging: bool = False
     gap_sampling: bool = False
+    regions: bool = True
 
     def _check(self, objective: Objective) -> None:
         super()._check(objective)
@@ -71,13 +77,15 @@ class BlockFrankWolfe(Learner):
         training.extra["planes"] = ascent.store
         if not np.isfinite(training.primal):
             ascent.evaluate()
+        near = most = self.tol * (_NEAR if objective.exact else _DEAR_NEAR)
         while not training.step(training.n_iter + 1):
             estimate = ascent.exact_round()
             last = training.n_iter + 1 == self.max_iter or training.seconds_left <= 0
-            near = _NEAR if objective.exact else _DEAR_NEAR
-            if estimate <= near * self.tol or training.n_iter % _OFTEN == 0 or last:
-                ascent.evaluate()
+            if estimate <= near or training.n_iter % _OFTEN == 0 or last:
+                gap = ascent.evaluate()
+                near = most if objective.exact else min(most, estimate * max(0.5, self.tol / gap) if gap > self.tol else most)
         training.bound(ascent.store.refresh(), ascent.store.certificate)
+        training.extra["planes"] = ascent.store
 
 
 class Ascent:
@@ -89,10 +97,17 @@ class Ascent:
         Operations so far, of oracles and of steps.
     """
 
-    def __init__(self, learner: BlockFrankWolfe, objective: MarginObjective, store: PlaneStore, random: np.random.Generator):
+    def __init__(
+        self,
+        learner: BlockFrankWolfe,
+        objective: MarginObjective,
+        store: PlaneStore | RegionStore,
+        random: np.random.Generator,
+        fewest: int = _BATCH,
+    ):
         self.learner, self.objective, self.store, self.random = learner, objective, store, random
         n = objective.n_examples
-        self.batch = min(n, learner.batch or max(8, -(-n // 8)))
+        self.batch = min(n, learner.batch or max(fewest, -(-n // 8)))
         self.gaps, self.exact_gaps = np.zeros(n), np.full(n, np.nan)
         self.absorbed, self.dual, self.work = 0, 0.0, 0.0
         self.oracle_work = oracle_work(objective)
@@ -104,6 +119,9 @@ class Ascent:
 
     def absorb(self, answer: Answer) -> None:
         """Take in new planes, then pass over the stored ones while that pays."""
+        relaxed = any(isinstance(key, Relaxed) for key in answer.keys)
+        if relaxed and isinstance(self.store, RegionStore) and few_weights(self.objective):
+            self.store = self.store.as_planes(self.learner.max_planes)
         steps = 0 if not self.learner.corrective else _VECTOR_STEPS if self.store.explicit else _STEPS
         gain, work = self.store.add(answer.examples, answer.keys, steps, self.exact_gaps)
         work += self.oracle_work * len(answer.examples)
@@ -137,14 +155,19 @@ class _Trained(Ascent):
     """The ascent of one training: its bounds, evaluations and checkpoints."""
 
     def __init__(self, learner: BlockFrankWolfe, objective: MarginObjective, training: Training, init: Any):
-        kept = init if isinstance(init, PlaneStore) and init.objective is objective else None
-        store = PlaneStore(objective, learner.max_planes) if kept is None else kept
-        super().__init__(learner, objective, store, np.random.default_rng(learner.random_state))
-        self.training = training
-        if kept is not None:
+        kept = init if isinstance(init, (PlaneStore, RegionStore)) and init.objective is objective else None
+        state, by_regions = training.resume(), learner.corrective and learner.regions and fits(objective)
+        if state is not None or kept is None:
+            now = by_regions if state is None else "regions_base" in state
+            store: Any = RegionStore(objective) if now else PlaneStore(objective, learner.max_planes)
+        else:
+            store = kept
             store.rescale(objective.c)
+        super().__init__(
+            learner, objective, store, np.random.default_rng(learner.random_state), _REGION_BATCH if by_regions else _BATCH
+        )
+        self.training = training
         self.mean, self.steps = np.zeros(objective.n_weights), 0
-        state = training.resume()
         if state is not None:
             self.store.restore(state)
             self.random.bit_generator.state = _unpack(state["random"])
@@ -165,14 +188,16 @@ class _Trained(Ascent):
             "mean": self.mean,
         }
 
-    def evaluate(self) -> None:
-        """Ask all examples at one point: a primal value, and a new plane for each."""
+    def evaluate(self) -> float:
+        """Ask all examples at one point: a primal value, and a new plane for each; returns the relative gap there."""
         self.dual = self.store.refresh()
         self.training.bound(self.dual, self.store.certificate)
         for w in (self.query(), feasible(self.objective, self.mean)) if self.learner.averaging else (self.query(),):
             answer = certain(self.objective, w, self.objective.ask(w), self.dual, self.learner.tol, self.training.seconds_left)
-            self.training.offer(w, self.objective.primal(w, answer.upper), is_exact(answer))
+            primal = self.objective.primal(w, answer.upper)
+            self.training.offer(w, primal, is_exact(answer))
             self.absorb(answer)
+        return relative(primal, self.dual)
 
     def exact_round(self) -> float:
         """One round over all examples; returns an estimate of the relative gap."""

@@ -85,7 +85,7 @@ class PlaneStore:
         if any(soft):
             for j, key in zip(examples.tolist(), keys, strict=True):
                 if isinstance(key, Relaxed) and self.explicit:
-                    self._add_relaxed(j, key)
+                    self.add_relaxed(j, key)
             left = examples[~np.array(soft)]
             keys = [key for key, is_soft in zip(keys, soft, strict=True) if not is_soft]
         while len(left):
@@ -100,7 +100,7 @@ class PlaneStore:
             left, keys = left[full], [key for key, again in zip(keys, full, strict=True) if again]
         return self.ascend(examples.copy(), 1, max_steps, 0.0, 0.0, 0.0, 1e-300, gaps)
 
-    def _add_relaxed(self, j: int, key: Relaxed) -> None:
+    def add_relaxed(self, j: int, key: Relaxed) -> None:
         """Store pseudo-marginals of example ``j`` by their vector."""
         plane, z = self.objective.plane(j, key), np.zeros(self.objective.n_weights)
         z[plane.index] = plane.value

@@ -12,13 +12,15 @@ from scipy import sparse
 from ..core.errors import UnsupportedProblemError
 from ..core.result import Termination
 from ..kernels.net import adjacency, memberships
-from ..kernels.regions import Regions, ascend, base_plane, extend, marginals, vectors
+from ..kernels.region_planes import ascend, base_plane, sparse_ascend, sparse_vectors, vectors
+from ..kernels.regions import Regions, extend
 from .block_frank_wolfe import certain, feasible, is_exact
 from .certificate import DualCertificate
 from .cutting_plane import CuttingPlane, Master
 from .driver import Learner, Training
 from .lp_objective import LPObjective
 from .objective import Answer
+from .regions import no_regions, relaxed_keys
 from .relaxed import Relaxed
 
 _PASSES, _STEPS, _PRECISION, _EARLY = 200, 3, 0.02, 0.1
@@ -27,7 +29,7 @@ _LOOSE = 0.3
 _QUICK, _EXPAND, _AGAIN = -2, -3, 8
 _OFTEN = 25
 _STUCK, _OPEN = 60, 8
-_MOST_BYTES = 4 * 2**30
+_DENSE = 200
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,6 @@ class RegionBundle(Learner):
             )
         if not self.heaviness > 0:
             raise UnsupportedProblemError(f"heaviness is {self.heaviness!r}, wanted a number > 0.")
-        size = 16 * objective.n_weights * len(objective.design.truth)
-        if size > _MOST_BYTES:
-            raise UnsupportedProblemError(
-                f"RegionBundle keeps vectors of {objective.n_weights} weights for up to {len(objective.design.truth)} regions, "
-                f"{size / 2**30:.0f} GB. Use BlockFrankWolfe, which keeps labellings."
-            )
 
     def _run(self, objective: Any, training: Training, init: Any) -> None:
         search = _Search(self, objective, training)
@@ -123,11 +119,7 @@ class _Search:
             self.w = np.array(state["query"])
             training.certificate = self.certificate
             return
-        none, ptr = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        self.regions = Regions(
-            design.truth.astype(np.int32), np.full(n_nodes, -1), np.zeros(n_nodes, dtype=np.int64), ptr, none, ptr.copy(), ptr.copy(),
-            np.zeros(0, dtype=np.int32), np.zeros(0), none,
-        )  # fmt: skip
+        self.regions = no_regions(design.truth)
         self.best, self.dual = self.regions, 0.0
         self.centre = self.w = objective.cone.repair(np.zeros(objective.n_weights))
         self.heaviness, self.value, self.model = learner.heaviness, np.inf, 0.0
@@ -197,18 +189,29 @@ class _Search:
         design = objective.design
         self.regions = regions = extend(design, self.regions, labels, self.learner.memory)
         n_atoms = len(regions.alpha)
-        z, offset, u = np.empty((n_atoms, objective.n_weights)), np.empty(n_atoms), np.zeros(objective.n_weights)
-        vectors(design, regions, self.ptr, self.adj_edge, self.member_ptr, self.member_clique, z, offset)
+        u = np.zeros(objective.n_weights)
+        z, offset = self.vectors()
         loss = base_plane(design, regions, objective.c, objective.scratch.index, objective.scratch.value, u)
         c = self.c[regions.node[regions.node_ptr[:-1]]] if n_atoms else np.zeros(0)
         each, base = np.repeat(c, np.diff(regions.atom_ptr)), u.copy()
-        u += (each * regions.alpha) @ z
+        u += z.T @ (each * regions.alpha)
         enough = _PRECISION * max(self.learner.tol * abs(self.value), _EARLY * (self.value - self.dual))
-        w = ascend(
-            z, offset, regions.alpha, regions.atom_ptr, c, u, self.nonneg, self.heaviness, self.centre, _PASSES, _STEPS, enough
+        rest = (
+            offset,
+            regions.alpha,
+            regions.atom_ptr,
+            c,
+            u,
+            self.nonneg,
+            self.heaviness,
+            self.centre,
+            _PASSES,
+            _STEPS,
+            enough,
         )
+        w = sparse_ascend(z.indptr, z.indices, z.data, *rest) if sparse.issparse(z) else ascend(z, *rest)
         self.w = feasible(objective, w)
-        u = base + (each * regions.alpha) @ z
+        u = base + z.T @ (each * regions.alpha)
         cut = np.where(objective.cone.nonneg, np.maximum(u, 0.0), u)
         dual = loss + float((each * regions.alpha) @ offset) - 0.5 * float(cut @ cut)
         if dual > self.dual:
@@ -218,6 +221,20 @@ class _Search:
         height = float(c @ np.maximum.reduceat(slack, regions.atom_ptr[:-1])) if n_atoms else 0.0
         self.model = 0.5 * float(self.w @ self.w) + loss - float(base @ self.w) + height
         self.training.qp_seconds += time.perf_counter() - started
+
+    def vectors(self) -> tuple[Any, np.ndarray]:
+        """Vectors of all labellings of regions, as rows, and their losses."""
+        objective, regions = self.objective, self.regions
+        n_atoms, n_weights = len(regions.alpha), objective.n_weights
+        offset = np.empty(n_atoms)
+        given = (objective.design, regions, self.ptr, self.adj_edge, self.member_ptr, self.member_clique)
+        if n_weights <= _DENSE:
+            z = np.empty((n_atoms, n_weights))
+            vectors(*given, z, offset)
+            return z, offset
+        scratch = objective.scratch
+        z_ptr, column, value = sparse_vectors(*given, scratch.dense, scratch.index, offset)
+        return sparse.csr_array((value, column, z_ptr), shape=(n_atoms, n_weights)), offset
 
     def prove(self) -> None:
         """The objective at the centre with a proven slack."""
@@ -234,30 +251,8 @@ class _Search:
 
     def certificate(self) -> DualCertificate:
         """The marginals of the regions, one plane an example."""
-        objective, regions = self.objective, self.best
-        data, n_labels = objective.model.data, objective.model.n_labels
-        node = np.zeros((len(regions.node), n_labels))
-        inside = np.flatnonzero((regions.region[data.edges[:, 0]] >= 0) & (regions.region[data.edges[:, 1]] >= 0))
-        edge = np.zeros((len(inside), n_labels, n_labels))
-        marginals(regions, node, data.edges[inside], edge)
-        node /= node.sum(axis=1, keepdims=True)
-        keys = []
-        example = np.repeat(np.arange(objective.n_examples), np.diff(data.node_ptr))
-        for j in range(objective.n_examples):
-            first, last = int(data.node_ptr[j]), int(data.node_ptr[j + 1])
-            own, ours = example[regions.node] == j, example[data.edges[inside, 0]] == j
-            labels = regions.base[first:last].copy()
-            labels[regions.node[own] - first] = node[own].argmax(axis=1)
-            order = np.argsort(regions.node[own], kind="stable")
-            keys.append(
-                Relaxed(
-                    labels.astype(np.int32),
-                    regions.node[own][order] - first,
-                    node[own][order],
-                    inside[ours] - int(data.edge_ptr[j]),
-                    edge[ours],
-                )
-            )
+        objective, data = self.objective, self.objective.model.data
+        keys = relaxed_keys(self.best, data.node_ptr, data.edge_ptr, data.edges, objective.model.n_labels)
         u = np.zeros(objective.n_weights)
         for j, key in enumerate(keys):
             plane = objective.plane(j, key)
