@@ -56,7 +56,7 @@ OTHERS: dict[str, Learner] = {"ProximalPoint": ProximalPoint(tol=TOL), "Subgradi
 BEST = "BlockFrankWolfe"
 WANTED = {"ACP, DAG": 20.0, "ACP, TRW-S": 10.0}
 MAX_SECONDS, MAX_ERROR = 60.0, 3.0
-_ENOUGH = 1.05
+_ENOUGH = 1.4
 _PALETTE = np.array(
     [(150, 135, 120), (205, 50, 50), (50, 140, 70), (50, 85, 180), (230, 200, 60), (230, 125, 50)], dtype=np.uint8
 )
