@@ -76,10 +76,10 @@ def test_each_pixel_has_64_neighbours_of_32_kinds() -> None:
 def test_the_experiment(strokes: np.ndarray) -> None:
     lines: list[str] = []
     report = experiments.run("glyphs", quick=True, progress=lines.append)
-    assert len(report.rows) == 3 and len(lines) == 4 and not report.failed
+    assert len(report.rows) == 5 and len(lines) == 8 and not report.failed
     assert all(len(row) == len(report.columns) for row in report.rows)
     errors = {row[2]: float(row[3]) for row in report.rows}
-    assert set(errors) == {"forest", "qp", "logistic"} and max(errors.values()) < 50.0
+    assert set(errors) == {"forest", "forest, same features", "no edges", "qp", "logistic"} and max(errors.values()) < 50.0
 
 
 def test_panels_show_answers_in_the_box_alone(strokes: np.ndarray, tmp_path: Path) -> None:
