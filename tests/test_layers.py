@@ -88,7 +88,7 @@ MAY_IMPORT_PACKAGES = {
     "datasets": {"numpy", "scipy", "PIL", "sklearn", "pyarrow"},
     "plotting": {"numpy", "scipy", "matplotlib"},
     "report": {"numpy"},
-    "experiments": {"numpy", "scipy", "sklearn", "matplotlib"},
+    "experiments": {"numpy", "scipy", "sklearn", "threadpoolctl", "matplotlib"},
     "cli": {"numpy", "typer", "click", "rich", "PIL"},
     "maxsum": set(),
 }
