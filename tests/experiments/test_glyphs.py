@@ -41,11 +41,13 @@ def strokes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
 
 def test_load_hides_boxes(strokes: np.ndarray) -> None:
     found = own.load(6, 4)
-    assert [len(part) for part in found["small"]] == [6, 4]
+    assert {kind: [len(part) for part in both] for kind, both in found.items()} == dict.fromkeys(("small", "large"), [6, 4, 0])
     for one, ink in zip(found["small"][0], strokes, strict=False):
         assert np.array_equal(one.ink, ink) and one.hidden.sum() == 81
         assert np.array_equal(one.labels, ink[one.hidden])
     assert found["large"][1][0].hidden.sum() == 169
+    first, more = found["small"].tests, own.load(6, 2, 2)["small"].further
+    assert [np.array_equal(a.ink, b.ink) for a, b in zip(first[2:], more, strict=True)] == [True, True]
 
 
 def test_windows_show_what_is_not_covered(strokes: np.ndarray) -> None:

@@ -43,7 +43,7 @@ PUBLISHED = {"forest": 32.26, "qp": 22.36, "logistic": 20.64}
 NAMES = {"forest": "random forest", "forest, same features": "random forest, same features", "qp": "QP-M3N", "logistic": "LRF"}
 PUBLISHED_SECONDS = {"qp": 0.25, "logistic": 0.22}
 N_OFFSETS, NEAR, WIDE = 32, 3, 10
-N_TRAIN, N_TEST, N_LARGE, N_QUICK = 300, 100, 60, 4
+N_TRAIN, N_TEST, N_FURTHER, N_LARGE, N_QUICK = 300, 100, 200, 60, 4
 N_TREES, MIN_LEAF, SHARE = 40, 3, 0.2
 NODE_DEPTH, EDGE_DEPTH, N_CANDIDATES, MIN_ITEMS = 0, 4, 200, 300
 C, ROUND, LAST, N_LOGISTIC = 1.0, 6, 40, 15
@@ -60,26 +60,41 @@ class Answer(NamedTuple):
     words: str
 
 
-def load(n_train: int = N_TRAIN, n_test: int = N_TEST) -> dict[str, tuple[list[Glyph], list[Glyph]]]:
-    """Glyphs to train and to test with small and with large boxes, from the folder that ``MAXSUM_DATA`` names."""
+class Data(NamedTuple):
+    """Glyphs to train and to test, and further ones, by which nothing was chosen when this experiment was made."""
+
+    train: list[Glyph]
+    tests: list[Glyph]
+    further: list[Glyph]
+
+
+def load(n_train: int = N_TRAIN, n_test: int = N_TEST, n_further: int = 0) -> dict[str, Data]:
+    """Glyphs with small and with large boxes, from the folder that ``MAXSUM_DATA`` names; further ones have the boxes of the first."""
     path = data_folder("chinese_glyphs", (FILE,), SOURCE) / FILE
     with np.load(path) as file:
         missing = [name for name in FIELDS if name not in file]
         if missing:
             raise ParseError(f"{missing[0]} is missing, wanted {', '.join(FIELDS)}.", str(path))
         packed, *boxes = (np.asarray(file[name]) for name in FIELDS)
-    if len(packed) < N_TRAIN + n_test or min(len(own) for own in boxes) < N_TRAIN + n_test:
-        raise ParseError(f"there are {len(packed)} glyphs and {len(boxes[0])} boxes, wanted {N_TRAIN + n_test}.", str(path))
-    ink = np.unpackbits(packed, axis=1).reshape(-1, SIZE, SIZE)
-    found = {}
+    first, most = N_TRAIN + n_test, min(len(own) for own in boxes)
+    if len(packed) < first + n_further or most < max(first, n_further):
+        wanted = f"{first + n_further} glyphs and {max(first, n_further)} boxes"
+        raise ParseError(f"there are {len(packed)} glyphs and {most} boxes, wanted {wanted}.", str(path))
+    ink, found = np.unpackbits(packed, axis=1).reshape(-1, SIZE, SIZE), {}
     for kind, own in zip(("small", "large"), boxes, strict=True):
-        glyphs = []
-        for one, (row, column, high, wide) in zip(ink, own.astype(int).tolist(), strict=False):
-            hidden = np.zeros((SIZE, SIZE), dtype=bool)
-            hidden[max(0, row - high) : row + high + 1, max(0, column - wide) : column + wide + 1] = True
-            glyphs.append(Glyph(one, hidden))
-        found[kind] = (glyphs[:n_train], glyphs[N_TRAIN : N_TRAIN + n_test])
+        glyphs, more = cover(ink[:first], own), cover(ink[first : first + n_further], own)
+        found[kind] = Data(glyphs[:n_train], glyphs[N_TRAIN:], more)
     return found
+
+
+def cover(ink: np.ndarray, boxes: np.ndarray) -> list[Glyph]:
+    """Glyphs with a box each."""
+    glyphs = []
+    for one, (row, column, high, wide) in zip(ink, boxes.astype(int).tolist(), strict=False):
+        hidden = np.zeros((SIZE, SIZE), dtype=bool)
+        hidden[max(0, row - high) : row + high + 1, max(0, column - wide) : column + wide + 1] = True
+        glyphs.append(Glyph(one, hidden))
+    return glyphs
 
 
 def offsets(n: int = N_OFFSETS) -> list[tuple[int, int]]:
@@ -232,12 +247,13 @@ def run(quick: bool, progress: Progress) -> Report:
     """Small and large boxes; quick: few small ones."""
     started = time.perf_counter()
     rows, claims = [], []
-    for kind, (train, tests) in load(*((N_QUICK, N_QUICK) if quick else ())).items():
+    for kind, (train, tests, more) in load(*((N_QUICK, N_QUICK) if quick else (N_TRAIN, N_TEST, N_FURTHER))).items():
         if quick and kind == "large":
             continue
-        train = train if kind == "small" else train[:N_LARGE]
-        found, features = measure(train, tests, quick, progress)
-        errors = {name: error(own.labels, tests) for name, own in found.items()}
+        train, more = (train, more) if kind == "small" else (train[:N_LARGE], [])
+        found, features = measure(train, [*tests, *more], quick, progress)
+        errors = {name: error(own.labels[: len(tests)], tests) for name, own in found.items()}
+        others = {name: error(own.labels[len(tests) :], more) for name, own in found.items()} if more else {}
         for name, own in found.items():
             rows.append(
                 (
@@ -248,6 +264,19 @@ def run(quick: bool, progress: Progress) -> Report:
             words = NAMES.get(name, name)
             published = f"{PUBLISHED[name]} %" if kind == "small" and name in PUBLISHED else "-"
             claims.append(Claim(f"{kind} boxes, wrong pixels, {words}", published, f"{errors[name]:.2f} %"))
+        if others:
+            text = ", ".join(f"{NAMES.get(name, name)} {wrong:.2f} %" for name, wrong in others.items())
+            gain = 1.0 - others["qp"] / others["forest"]
+            what = f"{kind} boxes, {len(more)} further glyphs, by which nothing was chosen"
+            claims.append(Claim(f"{what}: wrong pixels", "-", text))
+            claims.append(
+                Claim(
+                    f"{what}: QP-M3N below the forest by {100 * MIN_GAIN:.0f} % or more",
+                    "-",
+                    f"{100 * gain:.1f} %",
+                    gain >= MIN_GAIN,
+                )
+            )
         gain = 1.0 - errors["qp"] / errors["forest"]
         published = f"{100 * (1 - PUBLISHED['qp'] / PUBLISHED['forest']):.0f} %" if kind == "small" else "-"
         holds = None if quick or kind == "large" else gain >= MIN_GAIN
@@ -255,7 +284,7 @@ def run(quick: bool, progress: Progress) -> Report:
             Claim(
                 f"{kind} boxes, QP-M3N below the forest by {100 * MIN_GAIN:.0f} % or more",
                 published,
-                f"{100 * gain:.0f} %",
+                f"{100 * gain:.1f} %",
                 holds,
             )
         )
@@ -284,8 +313,8 @@ def run(quick: bool, progress: Progress) -> Report:
             "structure. Seconds of inference are without those of the node features, which are given beside them.",
             f"The LRF is learned on the trees that were grown for QP-M3N; both stop after {LAST} and {N_LOGISTIC} iterations at the latest. Trees "
             f"have a depth of {NODE_DEPTH} (nodes) and {EDGE_DEPTH} (edges), in the paper 10 and 4; both, and C, were chosen by learning from 200 "
-            "training glyphs and looking at the other 100; the reach and widths of the kernels by looking at errors of some test glyphs. Trees of "
-            "nodes lower the objective, but not the error, not even in training.",
+            "training glyphs and looking at the other 100, after a first setting (depths 1 and 2) was 24.6 % below the forest on the test glyphs. "
+            "The features, and the reach and widths of the kernels, were chosen by looking at errors of test glyphs. Trees of nodes lower the objective, but not the error, not even in training.",
         ),
     )
 
@@ -293,7 +322,7 @@ def run(quick: bool, progress: Progress) -> Report:
 def picture(path: str | os.PathLike[str], kind: str = "small", quick: bool = False, n_images: int = 6) -> None:
     """Draw test glyphs with boxes that are ``small`` or ``large``: input, truth, forest and QP-M3N."""
     n_train = N_QUICK if quick else N_TRAIN if kind == "small" else N_LARGE
-    train, tests = load(n_train, N_QUICK if quick else N_TEST)[kind]
+    train, tests, _ = load(n_train, N_QUICK if quick else N_TEST)[kind]
     found, _ = measure(train, tests[:n_images], quick, lambda line: None, compared=False)
     draw(path, panels(tests[:n_images], found), "grey: covered")
 
