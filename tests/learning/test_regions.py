@@ -66,7 +66,7 @@ def test_a_new_labelling_changes_neither_weights_nor_dual():
             example.set(extend(example.design, example.regions, key.astype(np.int32), 1), store.scratch)
         assert store.refresh() == pytest.approx(dual, abs=1e-9)
         assert store.weights.value == pytest.approx(before, abs=1e-9)
-        gain, _ = store.ascend(np.arange(own.n_examples), 5, 0, 0.0, 0.0, 0.0, 1e-300, gaps)
+        gain, _ = store.ascend(np.arange(own.n_examples), 5, 100, 0.0, 0.0, 0.0, 1e-300, gaps)
         kept = store.weights.value.copy()
         assert store.refresh() == pytest.approx(dual + gain, abs=1e-9)
         assert store.weights.value == pytest.approx(kept, abs=1e-9)
@@ -82,7 +82,7 @@ def test_planes_begin_where_regions_end():
     assert planes.weights.value == pytest.approx(store.weights.value, abs=1e-9)
     assert planes.certificate().lower_bound(own) == pytest.approx(dual, rel=1e-9)
     before = store.n_planes
-    store.add(np.arange(2), store.keys(), 0, np.zeros(2))
+    store.add(np.arange(2), store.keys(), 100, np.zeros(2))
     assert store.n_planes == before
 
 
@@ -96,7 +96,7 @@ def test_state_restores_every_bit():
     gaps = [np.zeros(own.n_examples), np.zeros(own.n_examples)]
     keys = own.ask(first.weights.value).keys
     for store, gap in zip((first, second), gaps, strict=True):
-        store.add(np.arange(own.n_examples), keys, 0, gap)
+        store.add(np.arange(own.n_examples), keys, 100, gap)
     assert first.weights.value.tobytes() == second.weights.value.tobytes()
     assert gaps[0].tobytes() == gaps[1].tobytes()
 

@@ -298,9 +298,6 @@ def speed(net: GraphLabeler, test: list[GraphSample]) -> Speed:
     return Speed(len(test) / cpu, len(test) / (time.perf_counter() - wall))
 
 
-# ---- the tables ------------------------------------------------------------------------------------------------------
-
-
 def run(quick: bool, progress: Progress, tables: tuple[int, ...] = (2, 3, 4)) -> Report:
     """Local classifiers, then all models on their scores; quick: few sentences, a fraction of a second for each training."""
     train, test = load(N_QUICK if quick else None)

@@ -154,6 +154,28 @@ def base_plane(design, regions, c, index, value, u):  # type: ignore[no-untyped-
 
 
 @kernel
+def _query(u, heaviness, centre, nonneg):  # type: ignore[no-untyped-def]
+    r""":math:`[u + \tau\hat w]_+ / (1 + \tau)`, cut off where ``nonneg`` says so."""
+    w = (u + heaviness * centre) * (1.0 / (1.0 + heaviness))
+    for p in range(len(u)):
+        if nonneg[p] and w[p] < 0:
+            w[p] = 0.0
+    return w
+
+
+@kernel
+def _ends(score, alpha):  # type: ignore[no-untyped-def]
+    """The best atom, and the worst one with weight."""
+    high, low = 0, -1
+    for a in range(len(alpha)):
+        if score[a] > score[high]:
+            high = a
+        if alpha[a] > 0 and (low < 0 or score[a] < score[low]):
+            low = a
+    return high, low
+
+
+@kernel
 def ascend(z, offset, alpha, atom_ptr, c, u, nonneg, heaviness, centre, n_passes, n_steps, enough):  # type: ignore[no-untyped-def]
     r"""Pairwise steps in every region, in passes over them, on the dual of :math:`F_{model}(w) + \tfrac\tau2\|w - \hat w\|^2`.
 
@@ -162,11 +184,7 @@ def ascend(z, offset, alpha, atom_ptr, c, u, nonneg, heaviness, centre, n_passes
     passes leave out regions whose own gap is small.
     """
     size, scale = len(u), 1.0 / (1.0 + heaviness)
-    w = np.empty(size)
-    for p in range(size):
-        w[p] = (u[p] + heaviness * centre[p]) * scale
-        if nonneg[p] and w[p] < 0:
-            w[p] = 0.0
+    w = _query(u, heaviness, centre, nonneg)
     n_regions, most = len(atom_ptr) - 1, 1
     for r in range(n_regions):
         most = max(most, atom_ptr[r + 1] - atom_ptr[r])
@@ -178,14 +196,11 @@ def ascend(z, offset, alpha, atom_ptr, c, u, nonneg, heaviness, centre, n_passes
                 continue
             first, count = atom_ptr[r], atom_ptr[r + 1] - atom_ptr[r]
             for step in range(n_steps):
-                high, low, mean = 0, -1, 0.0
+                mean = 0.0
                 for a in range(count):
                     score[a] = offset[first + a] - inner(w, z[first + a])
                     mean += alpha[first + a] * score[a]
-                    if score[a] > score[high]:
-                        high = a
-                    if alpha[first + a] > 0 and (low < 0 or score[a] < score[low]):
-                        low = a
+                high, low = _ends(score, alpha[first : first + count])
                 if step == 0:
                     gaps[r] = c[r] * (score[high] - mean)
                 if not score[high] > score[low]:
@@ -258,13 +273,8 @@ def _row(z_ptr, column, value, products, r, first, count, a):  # type: ignore[no
 @kernel
 def sparse_ascend(z_ptr, column, value, offset, alpha, atom_ptr, c, u, nonneg, heaviness, centre, n_passes, n_steps, enough):  # type: ignore[no-untyped-def]
     """`ascend` for vectors by their entries."""
-    size, scale = len(u), 1.0 / (1.0 + heaviness)
-    w = np.empty(size)
-    for p in range(size):
-        w[p] = (u[p] + heaviness * centre[p]) * scale
-        if nonneg[p] and w[p] < 0:
-            w[p] = 0.0
-    n_regions, products = len(atom_ptr) - 1, new_products(atom_ptr, np.zeros(size))
+    w = _query(u, heaviness, centre, nonneg)
+    n_regions, products = len(atom_ptr) - 1, new_products(atom_ptr, np.zeros(len(u)))
     gaps, every, share = np.full(n_regions, np.inf), True, 0.5 * enough / max(1, n_regions)
     for turn in range(n_passes):
         least = -1.0 if every else share
@@ -298,12 +308,7 @@ def _pass(z_ptr, column, value, offset, alpha, atom_ptr, c, u, w, nonneg, heavin
             mean += alpha[first + a] * score[a]
         work += z_ptr[first + count] - z_ptr[first] + count
         for step in range(n_steps):
-            high, low = 0, -1
-            for a in range(count):
-                if score[a] > score[high]:
-                    high = a
-                if alpha[first + a] > 0 and (low < 0 or score[a] < score[low]):
-                    low = a
+            high, low = _ends(score, alpha[first : first + count])
             if step == 0:
                 gaps[r] = c[r] * (score[high] - mean)
             slope = score[high] - score[low]

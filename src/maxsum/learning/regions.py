@@ -17,7 +17,7 @@ from .oracles import Key
 from .planes import PlaneStore, new_weights
 from .relaxed import Relaxed
 
-_MEMORY, _STEPS = 0, 100
+_MEMORY = 0
 _NODES = 100
 _NONE, _NO_CLIQUES = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
 
@@ -168,7 +168,7 @@ class RegionStore:
         if len(gap):
             c = np.repeat(self.c[order], np.diff(n_regions))
             gain, work = region_passes(
-                z_ptr, column, value, offset, alpha, atom_ptr, c, weights.plain, weights.value, self.nonneg, n_passes, _STEPS, least,
+                z_ptr, column, value, offset, alpha, atom_ptr, c, weights.plain, weights.value, self.nonneg, n_passes, max_steps, least,
                 gain, float(work), self.scratch.dense, gap,
             )  # fmt: skip
         for i, (j, own) in enumerate(zip(order.tolist(), chosen, strict=True)):
