@@ -71,10 +71,15 @@ def train(data: ShardedDataset, width: int, n_workers: int = 0, tol: float = TOL
     """A labeler, and CPU (of the driver) and wall seconds of its training; without workers all is done here."""
     net = ms.SequenceLabeler(C=C_SHARE * data.n_samples, learner=ShardAscent(tol=tol, width=width, **options))
     with Processes(n_workers) if n_workers else Serial() as executor:
-        executor.run(abs, range(n_workers))
+        executor.run(ready, range(n_workers))
         wall, cpu = time.perf_counter(), time.process_time()
         net.fit(data, executor=executor)
         return net, time.process_time() - cpu, time.perf_counter() - wall
+
+
+def ready(_: int) -> None:
+    """Load and compile what a worker needs."""
+    ms.SequenceLabeler(tol=0.5).fit([[{"w": "a"}, {"w": "b"}]] * 8, [["x", "y"]] * 8)
 
 
 def write(folder: Path, n: int, per_shard: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import numpy as np
 
 from maxsum.core.graph import Graph
@@ -19,7 +21,7 @@ class MemorySource:
         self.samples, self.labels, self.C, self.surrogate = samples, labels, C, surrogate
         self.classes = list(range(1 + max(int(y.max()) for y in labels))) if n_labels is None else list(range(n_labels))
         self.bounds = np.linspace(0, len(samples), n_shards + 1).astype(int)
-        self.sizes = np.diff(self.bounds)
+        self.sizes, self.token = np.diff(self.bounds), uuid.uuid4().hex
         self.cone = self.bind(0).cone
 
     def bind(self, k):

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from maxsum.learning import (
     shard_state,
 )
 from maxsum.learning.executor import as_executor
-from maxsum.learning.shard_tasks import split, tree_sum
+from maxsum.learning.shard_tasks import forget, opened, split, tree_sum
 from tests.learning.shard_data import MemorySource, chains, grids
 
 
@@ -341,3 +342,34 @@ def test_dask_runs_the_same_bits_and_a_lost_scheduler_is_said(tmp_path):
         cluster.close(timeout=5)
     _, found = train(source, **options)
     assert found.weights.tobytes() == want.weights.tobytes()
+
+
+def test_two_trainings_at_a_time_do_not_share_what_is_open():
+    source = CASES["cycles"]()
+    _, want = train(source, max_iter=3, tol=0.0)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: train(source, max_iter=3, tol=0.0)[1].weights, range(4)))
+    assert all(own.tobytes() == want.weights.tobytes() for own in found)
+
+
+def test_copies_of_a_source_open_a_shard_once(monkeypatch):
+    source, calls = CASES["free"](), []
+    monkeypatch.setattr(MemorySource, "bind", lambda self, k, bind=MemorySource.bind: calls.append(k) or bind(self, k))
+    for _ in range(3):
+        with opened(pickle.loads(pickle.dumps(source)), 1) as objective:
+            assert objective.n_examples == source.sizes[1]
+    other = CASES["free"]()
+    with opened(other, 1):
+        pass
+    assert calls == [1, 0, 1]
+    forget(source)
+    with opened(source, 1, memory=0), opened(source, 1, memory=0) as second:
+        assert second.n_examples == source.sizes[1]
+    assert calls == [1, 0, 1, 1, 1]
+    with opened(other, 1):
+        calls.clear()
+    with pytest.raises(ZeroDivisionError), opened(other, 1):
+        raise ZeroDivisionError
+    with opened(other, 1):
+        assert calls == [1], "after an error a shard is opened anew"
+    forget(other)

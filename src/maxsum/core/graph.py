@@ -312,10 +312,11 @@ class Graph:
         graphs = list(graphs)
         parts = np.cumsum([0] + [g.n_nodes for g in graphs], dtype=np.int64)
         _check_size(int(parts[-1]), "Graph.union")
-        edges = [g.edges + np.int32(offset) for g, offset in zip(graphs, parts, strict=False)]
+        edges = np.concatenate([np.zeros((0, 2), dtype=np.int32)] + [g.edges for g in graphs])
+        edges += np.repeat(parts[:-1].astype(np.int32), [g.n_edges for g in graphs])[:, None]
         return cls(
             int(parts[-1]),
-            np.concatenate(edges) if edges else np.zeros((0, 2), dtype=np.int32),
+            edges,
             np.concatenate([g.edge_type for g in graphs]) if graphs else np.zeros(0, dtype=np.int32),
             n_edge_types=max((g.n_edge_types for g in graphs), default=1),
             parts=parts,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class LabelerSource:
 
     def __init__(self, labeler: Any, dataset: ShardedDataset, facts: dict[str, Any]):
         self.labeler, self.dataset, self.facts = labeler, dataset, facts
-        self.sizes = dataset.sizes
+        self.sizes, self.token = dataset.sizes, uuid.uuid4().hex
 
     @property
     def surrogate(self) -> str:
@@ -53,7 +54,7 @@ class LabelerSource:
         return self.template.cone
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: vars(self)[name] for name in ("labeler", "dataset", "facts", "sizes")}
+        return {name: vars(self)[name] for name in ("labeler", "dataset", "facts", "sizes", "token")}
 
     @cached_property
     def classes(self) -> np.ndarray:
@@ -125,8 +126,7 @@ class LabelerSource:
         """The samples of a shard."""
         if self.dataset.kind != "sequence":
             return self.labeler._samples(shard.items(), self.facts)  # type: ignore[no-any-return]
-        chains = {int(n): Graph.chain(int(n)) for n in np.unique(shard.arrays["nodes"])}
-        return shard.batch([chains[n] for n in shard.arrays["nodes"].tolist()])
+        return shard.batch([_chain(n) for n in shard.arrays["nodes"].tolist()])
 
     def bound(self, k: int) -> BoundModel:
         """The model with the data of a shard; nodes of unknown label are left out."""
@@ -169,6 +169,12 @@ class LabelerSource:
         params = {name: repr(value) for name, value in self.labeler.get_params().items() if name not in skipped}
         text = json.dumps([type(self.labeler).__name__, params, self.dataset.digest, repr(self.facts)], sort_keys=True)
         return hashlib.sha256(text.encode()).digest()
+
+
+@lru_cache(maxsize=1024)
+def _chain(n: int) -> Graph:
+    """The chain of ``n`` nodes, with what is known of it already."""
+    return Graph.chain(n)
 
 
 def fit_shards(labeler: Any, dataset: ShardedDataset, executor: Any = None) -> Any:

@@ -10,7 +10,7 @@ _HOME = {
     "CompactQP": "compact_qp",
     "CuttingPlane": "cutting_plane",
     "DualBound": "dual_bound",
-    "DaskExecutor": "executor",
+    "DaskExecutor": "dask_executor",
     "DualCertificate": "certificate",
     "Executor": "executor",
     "GradientCertificate": "smooth",

@@ -8,23 +8,19 @@ import os
 import pickle
 import shutil
 import tempfile
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from importlib import import_module
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, Self
 
 from ..core.errors import ExecutorError, InvalidSampleError
 from ..inference.parallel import n_threads
+from .transport import apply, received, store, work_beside
 
 log = logging.getLogger(__name__)
-_PATIENCE = 5
-_CONNECT_SECONDS = 30
-_last: tuple[str, Any] = ("", None)
+PATIENCE = 5
 
 
 class Executor(ABC):
@@ -88,7 +84,7 @@ class Serial(Executor):
     """Tasks one after the other, here."""
 
     def _run(self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any) -> list[Any]:
-        return [_apply(function, item, shared) for item in items]
+        return [apply(function, item, shared) for item in items]
 
 
 class Threads(Executor):
@@ -105,7 +101,7 @@ class Threads(Executor):
 
     def _run(self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any) -> list[Any]:
         with ThreadPoolExecutor(min(self.n_workers, len(items)), "maxsum") as pool:
-            futures = [pool.submit(_apply, function, item, shared) for item in items]
+            futures = [pool.submit(apply, function, item, shared) for item in items]
             try:
                 return [future.result() for future in futures]
             except BaseException:
@@ -141,7 +137,7 @@ class Processes(Executor):
                 self._abandon()
                 self.n_lost += 1
                 failures = failures + 1 if len(done) == len(items) - len(left) else 1
-                if failures >= _PATIENCE:
+                if failures >= PATIENCE:
                     raise ExecutorError(
                         f"task {names[left[0]]!r}: its worker process died {failures} times in a row (killed, out of memory, or the "
                         "script does not have its work below `if __name__ == '__main__':`). Use fewer workers or smaller shards."
@@ -157,19 +153,18 @@ class Processes(Executor):
         self, function: Callable[..., Any], items: list[Any], left: list[int], handle: str | None, done: dict[int, Any]
     ) -> bool:
         """Run what is left; False if a worker died, with what others finished in ``done``."""
-        futures: dict[int, Future[bytes]] = {}
+        futures: dict[int, Future[bytes | str]] = {}
         whole = True
         try:
             pool = self._workers()
             for i in left:
                 packed = pickle.dumps((function, items[i]), 5)
-                futures[i] = pool.submit(_work, packed, handle)
+                futures[i] = pool.submit(work_beside, packed, handle, self._place())
                 self.bytes_sent += len(packed)
             for i, future in futures.items():
                 with contextlib.suppress(BrokenProcessPool):
-                    found = future.result()
-                    done[i] = pickle.loads(found)
-                    self.bytes_received += len(found)
+                    done[i], size = received(future.result())
+                    self.bytes_received += size
                     continue
                 whole = False
         except BrokenProcessPool:
@@ -182,13 +177,15 @@ class Processes(Executor):
     def _share(self, shared: Any) -> str | None:
         if shared is None:
             return None
+        path, size = store(shared, self._place())
+        self.bytes_sent += self.n_workers * size
+        return path
+
+    def _place(self) -> str:
+        """A folder for what is large."""
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix="maxsum-")
-        path = Path(self._folder, uuid.uuid4().hex)
-        with path.open("wb") as file:
-            pickle.dump(shared, file, 5)
-        self.bytes_sent += self.n_workers * path.stat().st_size
-        return str(path)
+        return self._folder
 
     def _workers(self) -> ProcessPoolExecutor:
         if self._pool is None:
@@ -205,145 +202,6 @@ class Processes(Executor):
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
-
-
-class DaskExecutor(Executor):
-    """Tasks on a Dask cluster; Dask restarts and replaces workers, this class counts and names.
-
-    Parameters
-    ----------
-    client : dask.distributed.Client
-    owned : bool
-        Whether `close` closes the client; by default it stays open.
-    """
-
-    def __init__(self, client: Any, owned: bool = False):
-        self.client, self.owned = client, owned
-
-    @classmethod
-    def connect(cls, address: str) -> DaskExecutor:
-        """An executor on the scheduler at an address, with a client of its own, which `close` closes."""
-        try:
-            distributed = import_module("distributed")
-        except ImportError as error:
-            raise ExecutorError(
-                f"executor is the address {address!r}, but dask.distributed is not installed: pip install 'maxsum[dask]'."
-            ) from error
-        try:
-            return cls(distributed.Client(address, timeout=_CONNECT_SECONDS), owned=True)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise ExecutorError(
-                f"no Dask scheduler answers at {address!r} ({error}). Is it running, and the address right?"
-            ) from error
-
-    def close(self) -> None:
-        if self.owned:
-            self.client.close()
-
-    @property
-    def n_workers(self) -> int:  # type: ignore[override]
-        try:
-            return max(1, sum(self.client.nthreads().values()))
-        except (OSError, TimeoutError, AttributeError) as error:
-            raise self._gone(error) from error
-
-    def _run(self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any) -> list[Any]:
-        done: dict[int, Any] = {}
-        failures = 0
-        while len(done) < len(items):
-            left = [i for i in range(len(items)) if i not in done]
-            try:
-                self._attempt(function, items, names, left, shared, done)
-            except BaseException as error:
-                kind = type(error).__name__
-                if (
-                    kind in ("CommClosedError", "TimeoutError", "ClosedClientError", "AttributeError")
-                    or self.client.status != "running"
-                ):
-                    raise self._gone(error) from error
-                if kind not in ("KilledWorker", "CancelledError", "FutureCancelledError", "NoValidWorkerError"):
-                    raise
-                self.n_lost += 1
-                failures = failures + 1 if len(done) == len(items) - len(left) else 1
-                if failures >= _PATIENCE:
-                    raise ExecutorError(
-                        f"task {names[left[0]]!r}: workers of {self._where()} died {failures} times ({error}). Their logs say why; use "
-                        "workers with more memory, or smaller shards."
-                    ) from error
-                log.warning("workers of Dask died (%s); %d tasks run again.", error, len(items) - len(done))
-        return [done[i] for i in range(len(items))]
-
-    def _attempt(
-        self,
-        function: Callable[..., Any],
-        items: list[Any],
-        names: list[str],
-        left: list[int],
-        shared: Any,
-        done: dict[int, Any],
-    ) -> None:
-        handle = None
-        if shared is not None:
-            packed = pickle.dumps(shared, 5)
-            self.bytes_sent += len(packed) * max(1, len(self.client.nthreads()))
-            handle = self.client.scatter(_Packed(packed), broadcast=True, hash=False)
-        stamp, futures = uuid.uuid4().hex[:8], {}
-        for i in left:
-            work = pickle.dumps((function, items[i]), 5)
-            self.bytes_sent += len(work)
-            futures[i] = self.client.submit(_work, work, handle, key=f"{names[i]}-{stamp}", pure=False)
-        try:
-            for i, future in futures.items():
-                found = future.result()
-                done[i] = pickle.loads(found)
-                self.bytes_received += len(found)
-        finally:
-            for future in futures.values():
-                with contextlib.suppress(Exception):
-                    future.cancel() if not future.done() else future.release()
-
-    def _where(self) -> str:
-        return f"the Dask scheduler {getattr(getattr(self.client, 'scheduler', None), 'address', '')}".rstrip()
-
-    def _gone(self, error: BaseException) -> ExecutorError:
-        return ExecutorError(
-            f"{self._where()} does not answer any more ({type(error).__name__}: {error}). Start it again and run the same call: "
-            "finished rounds are kept in the folder of the training."
-        )
-
-
-class _Packed:
-    """Bytes on a worker that are unpacked once."""
-
-    def __init__(self, content: bytes):
-        self.content = content
-        self.token = uuid.uuid4().hex
-
-    def load(self) -> Any:
-        return _cached(self.token, lambda: pickle.loads(self.content))
-
-
-def _apply(function: Callable[..., Any], item: Any, shared: Any) -> Any:
-    return function(item) if shared is None else function(item, shared)
-
-
-def _work(packed: bytes, handle: Any) -> bytes:
-    """What a worker does: unpack, run, pack."""
-    function, item = pickle.loads(packed)
-    if isinstance(handle, str):
-        handle = _cached(handle, lambda: pickle.loads(Path(handle).read_bytes()))
-    elif isinstance(handle, _Packed):
-        handle = handle.load()
-    return pickle.dumps(_apply(function, item, handle), 5)
-
-
-def _cached(token: str, load: Callable[[], Any]) -> Any:
-    """The shared object of the newest call, kept for the next task of it."""
-    global _last
-    last = _last
-    if last[0] != token:
-        last = _last = (token, load())
-    return last[1]
 
 
 def _cancel(futures: Any) -> None:
@@ -380,13 +238,19 @@ def as_executor(value: Any = None, n_workers: int | None = None) -> Executor:
     if isinstance(value, str) and value == "processes":
         return Processes(n_workers)
     if isinstance(value, str) and "://" in value:
-        return DaskExecutor.connect(value)
+        return _dask().connect(value)  # type: ignore[no-any-return]
     if all(hasattr(value, name) for name in ("submit", "scatter", "gather", "nthreads")):
-        return DaskExecutor(value)
+        return _dask()(value)  # type: ignore[no-any-return]
     raise InvalidSampleError(
         f"executor is {value!r}, wanted 'serial', 'threads', 'processes', an Executor of maxsum.learning, a dask.distributed.Client, or its "
         "scheduler's address, 'tcp://host:8786'."
     )
+
+
+def _dask() -> Any:
+    from .dask_executor import DaskExecutor
+
+    return DaskExecutor
 
 
 @contextlib.contextmanager

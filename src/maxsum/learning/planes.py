@@ -49,9 +49,7 @@ class PlaneStore:
         self.explicit = few_weights(objective)
         self.planes = self._allocate(self.capacity)
         self.planes.used[:] = 1
-        for j in range(n):
-            start = self.planes.pool_ptr[j]
-            self.planes.pool[start : start + self.sizes[j]] = objective.model.truth(j)
+        self.planes.pool[ranges(self.planes.pool_ptr[:-1], self.sizes)] = objective.design.truth
         self.planes.alpha[self.planes.slot_ptr[:-1]] = objective.c
         self.weights = new_weights(objective.cone)
         self.scratch = objective.new_scratch(int(self.capacity.max(initial=1)))
@@ -253,3 +251,10 @@ def new_weights(cone: Cone) -> Weights:
         np.asarray(rows.multiply(rows).sum(axis=1)).ravel().astype(np.float64),
         np.zeros(rows.shape[0]),
     )
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """``start .. start + length - 1`` of each range, one after the other."""
+    lengths = np.asarray(lengths, dtype=np.int64)
+    ends = np.cumsum(lengths)
+    return np.repeat(np.asarray(starts, dtype=np.int64) - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)

@@ -11,7 +11,7 @@ import numpy as np
 from .executor import as_executor
 from .objective import Answer, Objective, Plane, check_C
 from .oracles import Key
-from .shard_tasks import ShardSource, Sum, _opened, split, tree_sum
+from .shard_tasks import ShardSource, Sum, opened, split, tree_sum
 from .sharded import _slack_group
 from .smooth import Evaluation, SmoothObjective
 
@@ -80,7 +80,11 @@ class _Aggregate:
 def _aggregate(item: tuple[ShardSource, int, int], w: np.ndarray) -> _Aggregate:
     r""":math:`\sum_j c_j z_j`, :math:`\sum_j c_j b_j` and :math:`\sum_j c_j \xi_j(w)` from above, of one shard at ``w``."""
     source, k, effort = item
-    objective = _open(source, k)
+    with opened(source, k) as objective:
+        return _sum_of_planes(objective, w, effort)
+
+
+def _sum_of_planes(objective: Any, w: np.ndarray, effort: int) -> _Aggregate:
     answer = objective.ask(w, None, effort)
     z, offset = np.zeros(objective.n_weights), 0.0
     for j, key, value in zip(answer.examples.tolist(), answer.keys, answer.value.tolist(), strict=True):
@@ -92,19 +96,6 @@ def _aggregate(item: tuple[ShardSource, int, int], w: np.ndarray) -> _Aggregate:
     upper = float(objective.c @ np.maximum(answer.upper, 0.0))
     slack = float(objective.c @ np.maximum(answer.value, 0.0))
     return _Aggregate(offset, index, z[index], upper, upper - slack <= 1e-9 * (1.0 + upper), len(answer.examples))
-
-
-def _open(source: ShardSource, k: int) -> Any:
-    """The objective of a shard without memory of earlier calls, so that answers do not depend on who was asked before."""
-
-    def load() -> tuple[Any, dict[str, np.ndarray]]:
-        own = source.objective(k)
-        return own, {name: np.array(value) for name, value in own.state().items()}
-
-    source.check(k)
-    objective, fresh = _opened((source.digest(), k), load, 2**28)
-    objective.restore(fresh)
-    return objective
 
 
 class ShardedSmooth(SmoothObjective):
@@ -182,8 +173,8 @@ def _start(item: tuple[ShardSource, int, int]) -> Sum:
     """Largest slacks, and curvatures, of some shards."""
 
     def one(k: int) -> Sum:
-        own = _open(item[0], k)
-        return Sum(1.0 / own.scale() ** 2 - 1.0, np.array([float(own.c @ own.worst)]), ())
+        with opened(item[0], k) as own:
+            return Sum(1.0 / own.scale() ** 2 - 1.0, np.array([float(own.c @ own.worst)]), ())
 
     return tree_sum(item[1], item[2], lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
 
@@ -194,10 +185,10 @@ def _smooth(item: tuple[ShardSource, int, int], shared: tuple[np.ndarray, float]
     half = 0.5 * float(w @ w)
 
     def one(k: int) -> Sum:
-        own = _open(item[0], k)
-        own.allowed = accuracy * float(own.c @ own.worst)
-        found = own.value_and_gradient(w)
-        return Sum(found.gradient - w, np.array([found.value - half, found.error]), ())
+        with opened(item[0], k) as own:
+            own.allowed = accuracy * float(own.c @ own.worst)
+            found = own.value_and_gradient(w)
+            return Sum(found.gradient - w, np.array([found.value - half, found.error]), ())
 
     return tree_sum(item[1], item[2], lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..kernels.planes import Planes, drop_all
 from .checkpoint import load_arrays, save_arrays
-from .planes import PlaneStore
+from .planes import PlaneStore, ranges
 from .relaxed import Relaxed
 
 _SPARE = 4
@@ -71,11 +71,11 @@ def pack(store: PlaneStore, used_before: np.ndarray, alpha_before: np.ndarray) -
     """The planes in use, without spare room; ``alpha_before`` are the multipliers of the first ``used_before`` planes of each example,
     as `packed_alpha` gave them before the visit."""
     planes, used = store.planes, store.planes.used
-    slots = _ranges(planes.slot_ptr[:-1], used)
-    pool = planes.pool[_ranges(planes.pool_ptr[:-1], used * store.sizes)]
+    slots = ranges(planes.slot_ptr[:-1], used)
+    pool = planes.pool[ranges(planes.pool_ptr[:-1], used * store.sizes)]
     ends = np.cumsum(used)
     before = np.zeros(len(slots))
-    before[_ranges(ends - used, used_before)] = alpha_before
+    before[ranges(ends - used, used_before)] = alpha_before
     relaxed = [key.pack() for key in store.relaxed.values()]
     return {
         "used": used.astype(np.int32),
@@ -84,7 +84,7 @@ def pack(store: PlaneStore, used_before: np.ndarray, alpha_before: np.ndarray) -
         "offset": planes.offset[slots],
         "age": planes.age[slots].astype(np.int32),
         "pool": pool.astype(_narrow(pool)),
-        "gram": planes.gram[_ranges(*_gram_rows(planes, used))],
+        "gram": planes.gram[ranges(*_gram_rows(planes, used))],
         "vector": planes.vector[slots] if store.explicit else planes.vector,
         "relaxed_number": np.array(list(store.relaxed), dtype=np.int64),
         "relaxed_ptr": np.cumsum([0] + [len(row) for row in relaxed]),
@@ -94,12 +94,12 @@ def pack(store: PlaneStore, used_before: np.ndarray, alpha_before: np.ndarray) -
 
 def packed_alpha(store: PlaneStore) -> np.ndarray:
     """Multipliers of the planes in use, example after example."""
-    return store.planes.alpha[_ranges(store.planes.slot_ptr[:-1], store.planes.used)]
+    return store.planes.alpha[ranges(store.planes.slot_ptr[:-1], store.planes.used)]
 
 
 def offset_sum(store: PlaneStore) -> float:
     r""":math:`\sum_i \alpha_i b_i` of all planes."""
-    slots = _ranges(store.planes.slot_ptr[:-1], store.planes.used)
+    slots = ranges(store.planes.slot_ptr[:-1], store.planes.used)
     return float((store.planes.alpha[slots] * store.planes.offset[slots]).sum())
 
 
@@ -112,12 +112,12 @@ def unpack(store: PlaneStore, state: Mapping[str, np.ndarray], gamma: float) -> 
     store.capacity = np.maximum(used + _SPARE, 2)
     planes = store.planes = store._allocate(store.capacity)
     planes.used[:] = used
-    slots = _ranges(planes.slot_ptr[:-1], used)
+    slots = ranges(planes.slot_ptr[:-1], used)
     before, after = state["before"], state["alpha"]
     planes.alpha[slots] = after if gamma == 1.0 else np.maximum(before + gamma * (after - before), 0.0)
     planes.offset[slots], planes.age[slots] = state["offset"], state["age"]
-    planes.pool[_ranges(planes.pool_ptr[:-1], used * store.sizes)] = state["pool"]
-    planes.gram[_ranges(*_gram_rows(planes, used))] = state["gram"]
+    planes.pool[ranges(planes.pool_ptr[:-1], used * store.sizes)] = state["pool"]
+    planes.gram[ranges(*_gram_rows(planes, used))] = state["gram"]
     if store.explicit:
         planes.vector[slots] = state["vector"]
     store.scratch = store.objective.new_scratch(int(store.capacity.max(initial=1)))
@@ -128,16 +128,9 @@ def unpack(store: PlaneStore, state: Mapping[str, np.ndarray], gamma: float) -> 
 
 def _gram_rows(planes: Planes, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where the products of each plane in use start, and how many they are."""
-    number = _ranges(np.zeros_like(used), used)
+    number = ranges(np.zeros_like(used), used)
     starts = np.repeat(planes.gram_ptr[:-1], used) + number * np.repeat(np.diff(planes.slot_ptr), used)
     return starts, np.repeat(used, used)
-
-
-def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """``start .. start + length - 1`` of each range, one after the other."""
-    lengths = np.asarray(lengths, dtype=np.int64)
-    ends = np.cumsum(lengths)
-    return np.repeat(np.asarray(starts, dtype=np.int64) - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
 def _narrow(array: np.ndarray) -> Any:

@@ -3,9 +3,10 @@ on any worker, with the same result bit for bit."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -29,7 +30,11 @@ class ShardSource(Protocol):
         Examples of each shard.
     cone : Cone
     surrogate : str
+    token : str
+        The same for all copies of this source, and for no other.
     """
+
+    token: str
 
     @property
     def sizes(self) -> np.ndarray: ...
@@ -66,18 +71,6 @@ class Job:
     parts: int = 1
     least_work: float = 0.0
     memory: int = 2**28
-
-    def open(self, shard: int) -> Any:
-        """The objective of a shard, from this worker's memory if it is there, as if it were new."""
-
-        def load() -> tuple[Any, dict[str, np.ndarray]]:
-            own = self.source.objective(shard)
-            return own, {name: np.array(value) for name, value in own.state().items()}
-
-        self.source.check(shard)
-        objective, fresh = _opened((self.folder, shard), load, self.memory)
-        objective.restore(fresh)
-        return objective
 
 
 class Place(NamedTuple):
@@ -144,8 +137,13 @@ def visit(job: Job, number: int, place: Place, shared: tuple[np.ndarray, np.ndar
     Returns its direction :math:`\Delta = \sum_i (\alpha'_i - \alpha_i) z_i`, and :math:`\sum_i (\alpha'_i - \alpha_i) b_i`, operations,
     oracle calls and seconds; of each shard the slacks that it saw.
     """
-    plain, mu, sigma, dual = shared
-    objective = job.open(place.shard)
+    with opened(job.source, place.shard, job.memory) as objective:
+        return _visit(job, number, place, objective, *shared)
+
+
+def _visit(
+    job: Job, number: int, place: Place, objective: Any, plain: np.ndarray, mu: np.ndarray, sigma: float, dual: float
+) -> Sum:
     calls, seconds = objective.n_calls, objective.seconds
     store, state = load_store(job, objective, place)
     weights = store.weights = store.weights._replace(sigma=float(sigma))
@@ -181,7 +179,11 @@ def evaluate(job: Job, place: Place, w: np.ndarray, allowed: float, efforts: tup
     r"""Everything that a certificate needs of one shard, in double precision and without a trace: its part
     :math:`\sum_i \alpha_i z_i` of the weights and :math:`\sum_i \alpha_i b_i` from its planes, and
     :math:`\sum_j c_j \xi_j(w)`, as reached by labellings and as proven from above."""
-    objective = job.open(place.shard)
+    with opened(job.source, place.shard, job.memory) as objective:
+        return _evaluate(job, place, objective, w, allowed, efforts)
+
+
+def _evaluate(job: Job, place: Place, objective: Any, w: np.ndarray, allowed: float, efforts: tuple[int, ...]) -> Sum:
     calls, seconds = objective.n_calls, objective.seconds
     store, _ = load_store(job, objective, place)
     total = store.refresh() + 0.5 * float(store.weights.value @ store.weights.value)
@@ -212,28 +214,40 @@ def cut(weights: Any) -> None:
 
 
 _lock = threading.Lock()
-_open: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
+_sources: dict[str, Any] = {}
+_open: OrderedDict[tuple[str, int], tuple[Any, dict[str, np.ndarray], int]] = OrderedDict()
 
 
-def _opened(key: Any, load: Callable[[], Any], memory: int) -> Any:
-    """An object of this worker, the least used ones forgotten where all need more than ``memory`` bytes; one thread has it at a time."""
+@contextlib.contextmanager
+def opened(source: Any, shard: int, memory: int = 2**28) -> Iterator[Any]:
+    """The objective of a shard, from this worker's memory if it is there, as if it were new.
+
+    Nobody else has it meanwhile; afterwards it is kept, and the least used ones are forgotten where all need more than ``memory``
+    bytes. Each task brings a copy of its source: the first one is kept, with what it has worked out.
+    """
+    source.check(shard)
+    token = source.token
     with _lock:
-        found = _open.pop(key, None)
+        source, found = _sources.setdefault(token, source), _open.pop((token, shard), None)
     if found is None:
-        own = load()
-        found = (own, footprint(own[0]))
+        own = source.objective(shard)
+        found = own, {name: np.array(value) for name, value in own.state().items()}, footprint(own)
+    found[0].restore(found[1])
+    yield found[0]
     with _lock:
-        _open[key] = found
-        total = sum(size for _, size in _open.values())
+        _open[token, shard] = found
+        total = sum(size for *_, size in _open.values())
         while total > memory and _open:
-            total -= _open.popitem(last=False)[1][1]
-    return found[0]
+            total -= _open.popitem(last=False)[1][-1]
+        for other in _sources.keys() - {own for own, _ in _open} - {token}:
+            del _sources[other]
 
 
-def forget(folder: str) -> None:
-    """Let go of the shards of one training."""
+def forget(source: Any) -> None:
+    """Let go of a source and its shards."""
     with _lock:
-        for key in [key for key in _open if key[0] == folder]:
+        _sources.pop(source.token, None)
+        for key in [key for key in _open if key[0] == source.token]:
             del _open[key]
 
 

@@ -177,7 +177,7 @@ class ShardAscent(Learner):
                 if rounds.wants_evaluation():
                     rounds.evaluate()
         finally:
-            forget(rounds.job.folder)
+            forget(objective.source)
         if not rounds.evaluated:
             rounds.evaluate()
         training.extra |= {

@@ -348,5 +348,7 @@ def _rows(ptr: np.ndarray, examples: np.ndarray) -> np.ndarray:
 
 def node_weights(samples: Sequence[GraphSample]) -> np.ndarray:
     """Weight of each node of the union in the loss."""
+    if all(s.node_weights is None for s in samples):
+        return np.ones(sum(s.n_nodes for s in samples))
     given = [np.ones(s.n_nodes) if s.node_weights is None else s.node_weights for s in samples]
     return np.concatenate([np.zeros(0)] + given)

@@ -175,7 +175,8 @@ class Layout:
 
     def _edges(self, samples: Sequence[GraphSample]) -> Any:
         rows = []
-        for j, sample in enumerate(samples):
+        plain = self.n_edge_features == 1 and all(sample.edge_features is None for sample in samples)
+        for j, sample in enumerate(() if plain else samples):
             given = sample.edge_features
             if given is None or not sample.graph.n_edges:
                 given = np.ones((sample.graph.n_edges, 1 if sample.graph.n_edges else self.n_edge_features))
@@ -190,8 +191,8 @@ class Layout:
                     "potentials need features >= 0. Shift them, or use potentials='general'."
                 )
             rows.append(given)
-        features = np.concatenate([np.zeros((0, self.n_edge_features))] + rows)
-        types = np.concatenate([np.zeros(0, dtype=np.int64)] + [s.graph.edge_type.astype(np.int64) for s in samples])
+        types = np.concatenate([np.zeros(0, dtype=np.int32)] + [s.graph.edge_type for s in samples]).astype(np.int64)
+        features = np.ones((len(types), 1)) if plain else np.concatenate([np.zeros((0, self.n_edge_features))] + rows)
         if len(types) and types.max() >= self.n_edge_types:
             raise InvalidSampleError(f"edge type {types.max()} was not seen in training; known are 0..{self.n_edge_types - 1}.")
         if not self.model.homogeneous:
@@ -288,6 +289,8 @@ def _checked(samples: Any, allow_empty: bool = False) -> list[GraphSample]:
 
 
 def _node_types(samples: Sequence[GraphSample], n_classes: tuple[int, ...]) -> np.ndarray:
+    if n_classes and n_classes[0] and all(s.node_types is None for s in samples):
+        return np.zeros(sum(s.n_nodes for s in samples), dtype=np.int64)
     types = [np.zeros(s.n_nodes, dtype=np.int64) if s.node_types is None else s.node_types for s in samples]
     every = np.concatenate([np.zeros(0, dtype=np.int64)] + types)
     known = [t for t, count in enumerate(n_classes) if count]
