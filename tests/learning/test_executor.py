@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,28 @@ def test_closed_processes_start_again():
     with executor:
         assert executor.run(scaled, [2], None, 3) == [6]
     folder = executor._folder
-    assert folder is None and executor._pool is None
+    assert folder is None and not executor._pools
     with executor:
         assert executor.run(twice, [2]) == [4]
+
+
+def where(item):
+    time.sleep(item)
+    return os.getpid()
+
+
+def test_tasks_go_home_and_the_idle_help():
+    with Processes(2) as executor:
+        first = executor.run(where, [0.0] * 6, homes=[0, 0, 0, 1, 1, 1])
+        again = executor.run(where, [0.2] * 2, homes=[1, 0])
+        assert len(set(first)) == 2, "one process for each home"
+        assert {first[0], first[-1]} == set(again) and again[0] == first[-1], "the same worker as before"
+        assert len(set(executor.run(where, [0.2] * 4, homes=[0] * 4))) == 2, "the other one is idle, and helps"
+
+
+def test_only_the_worker_that_died_is_replaced(tmp_path):
+    with Processes(2) as executor:
+        before = executor.run(where, [0.3] * 2, homes=[0, 1])
+        assert executor.run(dies_once, [(str(tmp_path), 0)], homes=[0]) == [0]
+        after = executor.run(where, [0.3] * 2, homes=[0, 1])
+        assert before[0] != after[0] and before[1] == after[1] and executor.n_lost == 1

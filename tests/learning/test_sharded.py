@@ -147,11 +147,11 @@ def test_a_full_disk_stops_with_the_state_intact(tmp_path, monkeypatch):
     _, want = train(source, max_iter=5, tol=0.0)
     written, real = [], shard_state.save_arrays
 
-    def full(path, origin, arrays):
+    def full(path, origin, arrays, durable):
         written.append(path)
         if len(written) > 9:
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        real(path, origin, arrays)
+        real(path, origin, arrays, durable)
 
     monkeypatch.setattr(shard_state, "save_arrays", full)
     options = {"max_iter": 5, "tol": 0.0, "checkpoint": tmp_path, "checkpoint_seconds": 0.0}

@@ -44,9 +44,9 @@ def save_checkpoint(path: str | Path, learner: Learner, objective: Objective, ar
     save_arrays(path, _origin(learner, objective), arrays)
 
 
-def save_arrays(path: str | Path, origin: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+def save_arrays(path: str | Path, origin: Mapping[str, Any], arrays: Mapping[str, np.ndarray], durable: bool = True) -> None:
     """Write arrays and what they belong to, whole or not at all."""
-    FILE.save(path, origin, arrays)
+    FILE.save(path, origin, arrays, durable)
 
 
 def load_checkpoint(path: str | Path, learner: Learner, objective: Objective) -> dict[str, np.ndarray]:

@@ -58,13 +58,15 @@ class DaskExecutor(Executor):
         except (OSError, TimeoutError, AttributeError) as error:
             raise self._gone(error) from error
 
-    def _run(self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any) -> list[Any]:
+    def _run(
+        self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any, homes: list[int] | None
+    ) -> list[Any]:
         done: dict[int, Any] = {}
         failures = 0
         while len(done) < len(items):
             left = [i for i in range(len(items)) if i not in done]
             try:
-                self._attempt(function, items, names, left, shared, done)
+                self._attempt(function, items, names, left, shared, homes, done)
             except BaseException as error:
                 kind = type(error).__name__
                 if (
@@ -91,6 +93,7 @@ class DaskExecutor(Executor):
         names: list[str],
         left: list[int],
         shared: Any,
+        homes: list[int] | None,
         done: dict[int, Any],
     ) -> None:
         handle = None
@@ -98,11 +101,14 @@ class DaskExecutor(Executor):
             packed = pickle.dumps(shared, 5)
             self.bytes_sent += len(packed) * max(1, len(self.client.nthreads()))
             handle = self.client.scatter(_Packed(packed), broadcast=True, hash=False)
+        seats = [address for address, n in sorted(self.client.nthreads().items()) for _ in range(n)]
+        homes = homes if seats else None
         stamp, futures = uuid.uuid4().hex[:8], {}
         for i in left:
-            work = pickle.dumps((function, items[i]), 5)
-            self.bytes_sent += len(work)
-            futures[i] = self.client.submit(_work, work, handle, key=f"{names[i]}-{stamp}", pure=False)
+            own = pickle.dumps((function, items[i]), 5)
+            self.bytes_sent += len(own)
+            where = {} if homes is None else {"workers": [seats[homes[i] % len(seats)]], "allow_other_workers": True}
+            futures[i] = self.client.submit(_work, own, handle, key=f"{names[i]}-{stamp}", pure=False, **where)
         try:
             for i, future in futures.items():
                 found = future.result()

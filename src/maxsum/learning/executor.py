@@ -9,8 +9,9 @@ import pickle
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, Self
@@ -42,7 +43,12 @@ class Executor(ABC):
     n_lost = 0
 
     def run(
-        self, function: Callable[..., Any], items: Sequence[Any], names: Sequence[str] | None = None, shared: Any = None
+        self,
+        function: Callable[..., Any],
+        items: Sequence[Any],
+        names: Sequence[str] | None = None,
+        shared: Any = None,
+        homes: Sequence[int] | None = None,
     ) -> list[Any]:
         """``[function(item, shared) for item in items]``, in this order whoever is ready first; without ``shared`` ``function(item)``.
 
@@ -55,6 +61,8 @@ class Executor(ABC):
             What the tasks are called on a dashboard.
         shared : object, optional
             Goes to each worker once, however many tasks it has.
+        homes : sequence of int, optional
+            Number of the worker that should have each task, as it may remember what it needs; another one takes it who is idle.
 
         Raises
         ------
@@ -65,10 +73,12 @@ class Executor(ABC):
         labels = [f"{getattr(function, '__name__', 'task')}-{i}" for i in range(len(items))] if names is None else list(names)
         if len(labels) != len(items):
             raise InvalidSampleError(f"names has {len(labels)} entries, wanted one for each of {len(items)} tasks.")
-        return self._run(function, items, labels, shared) if items else []
+        return self._run(function, items, labels, shared, list(homes) if homes is not None else None) if items else []
 
     @abstractmethod
-    def _run(self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any) -> list[Any]: ...
+    def _run(
+        self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any, homes: list[int] | None
+    ) -> list[Any]: ...
 
     def close(self) -> None:  # noqa: B027
         """Let workers go; the executor starts new ones if it is used again."""
@@ -83,7 +93,9 @@ class Executor(ABC):
 class Serial(Executor):
     """Tasks one after the other, here."""
 
-    def _run(self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any) -> list[Any]:
+    def _run(
+        self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any, homes: list[int] | None
+    ) -> list[Any]:
         return [apply(function, item, shared) for item in items]
 
 
@@ -99,7 +111,9 @@ class Threads(Executor):
     def __init__(self, n_workers: int | None = None):
         self.n_workers = as_workers(n_workers)
 
-    def _run(self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any) -> list[Any]:
+    def _run(
+        self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any, homes: list[int] | None
+    ) -> list[Any]:
         with ThreadPoolExecutor(min(self.n_workers, len(items)), "maxsum") as pool:
             futures = [pool.submit(apply, function, item, shared) for item in items]
             try:
@@ -122,20 +136,22 @@ class Processes(Executor):
 
     def __init__(self, n_workers: int | None = None):
         self.n_workers = as_workers(n_workers)
-        self._pool: ProcessPoolExecutor | None = None
+        self._pools: dict[int, ProcessPoolExecutor] = {}
         self._folder: str | None = None
 
-    def _run(self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any) -> list[Any]:
+    def _run(
+        self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any, homes: list[int] | None
+    ) -> list[Any]:
         handle = self._share(shared)
         done: dict[int, Any] = {}
         failures = 0
         try:
             while len(done) < len(items):
                 left = [i for i in range(len(items)) if i not in done]
-                if self._attempt(function, items, left, handle, done):
+                n_lost = self.n_lost
+                self._attempt(function, items, left, homes, handle, done)
+                if self.n_lost == n_lost:
                     continue
-                self._abandon()
-                self.n_lost += 1
                 failures = failures + 1 if len(done) == len(items) - len(left) else 1
                 if failures >= PATIENCE:
                     raise ExecutorError(
@@ -150,29 +166,46 @@ class Processes(Executor):
         return [done[i] for i in range(len(items))]
 
     def _attempt(
-        self, function: Callable[..., Any], items: list[Any], left: list[int], handle: str | None, done: dict[int, Any]
-    ) -> bool:
-        """Run what is left; False if a worker died, with what others finished in ``done``."""
-        futures: dict[int, Future[bytes | str]] = {}
-        whole = True
+        self,
+        function: Callable[..., Any],
+        items: list[Any],
+        left: list[int],
+        homes: list[int] | None,
+        handle: str | None,
+        done: dict[int, Any],
+    ) -> None:
+        """Run what is left, each worker its own tasks first, then those of the one who has most; tasks of workers that die stay undone."""
+        waiting: list[deque[int]] = [deque() for _ in range(self.n_workers)]
+        for place, i in enumerate(left):
+            waiting[(place if homes is None else homes[i]) % self.n_workers].append(i)
+        running: dict[Future[bytes | str], tuple[int, int]] = {}
+
+        def start(worker: int) -> None:
+            longest = max(waiting, key=len)
+            if not longest:
+                return
+            i = waiting[worker].popleft() if waiting[worker] else longest.pop()
+            packed = pickle.dumps((function, items[i]), 5)
+            running[self._worker(worker).submit(work_beside, packed, handle, self._place())] = worker, i
+            self.bytes_sent += len(packed)
+
         try:
-            pool = self._workers()
-            for i in left:
-                packed = pickle.dumps((function, items[i]), 5)
-                futures[i] = pool.submit(work_beside, packed, handle, self._place())
-                self.bytes_sent += len(packed)
-            for i, future in futures.items():
-                with contextlib.suppress(BrokenProcessPool):
-                    done[i], size = received(future.result())
+            for worker in range(self.n_workers):
+                start(worker)
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    worker, i = running.pop(future)
+                    try:
+                        done[i], size = received(future.result())
+                    except BrokenProcessPool:
+                        self._dismiss(worker)
+                        self.n_lost += 1
+                        continue
                     self.bytes_received += size
-                    continue
-                whole = False
-        except BrokenProcessPool:
-            whole = False
+                    start(worker)
         except BaseException:
-            _cancel(futures.values())
+            _cancel(running)
             raise
-        return whole
 
     def _share(self, shared: Any) -> str | None:
         if shared is None:
@@ -187,18 +220,18 @@ class Processes(Executor):
             self._folder = tempfile.mkdtemp(prefix="maxsum-")
         return self._folder
 
-    def _workers(self) -> ProcessPoolExecutor:
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.n_workers, get_context("spawn"))
-        return self._pool
+    def _worker(self, number: int) -> ProcessPoolExecutor:
+        """A pool of one process: who dies takes no one with him, and who is asked again remembers."""
+        if number not in self._pools:
+            self._pools[number] = ProcessPoolExecutor(1, get_context("spawn"))
+        return self._pools[number]
 
-    def _abandon(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
+    def _dismiss(self, number: int) -> None:
+        self._pools.pop(number).shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
-        self._abandon()
+        for number in list(self._pools):
+            self._dismiss(number)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None

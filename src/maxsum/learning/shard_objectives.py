@@ -11,8 +11,8 @@ import numpy as np
 from .executor import as_executor
 from .objective import Answer, Objective, Plane, check_C
 from .oracles import Key
-from .shard_tasks import ShardSource, Sum, opened, split, tree_sum
-from .sharded import _slack_group
+from .shard_tasks import ShardSource, Sum, opened, tree_sum
+from .sharded import _slack_group, gather
 from .smooth import Evaluation, SmoothObjective
 
 
@@ -42,7 +42,8 @@ class AggregatedObjective(Objective):
 
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
         items = [(self.source, int(k), effort) for k in examples]
-        found = self.executor.run(_aggregate, items, [f"ask-{k}" for k in examples], w)
+        homes = [self.executor.n_workers * int(k) // self.n_examples for k in examples]
+        found = self.executor.run(_aggregate, items, [f"ask-{k}" for k in examples], w, homes)
         key = np.append(w, float(effort))
         for plane, k in zip(found, examples.tolist(), strict=True):
             self.planes[k, key.tobytes()] = Plane(k, plane.offset, plane.index, plane.value, key)
@@ -60,7 +61,8 @@ class AggregatedObjective(Objective):
         return Plane(j, found.offset, found.index, found.value, key)
 
     def evaluate(self, w: np.ndarray) -> float:
-        total = _gather(self.executor, _slack_group, self.n_examples, lambda a, b: (self.source, a, b), w, "verify-objective")
+        n, groups = self.n_examples, 4 * self.executor.n_workers
+        total = gather(self.executor, _slack_group, n, lambda a, b: (self.source, a, b), w, groups, "verify-objective")
         return float(0.5 * (w @ w) + total)
 
     def content(self) -> Iterable[np.ndarray]:
@@ -128,8 +130,8 @@ class ShardedSmooth(SmoothObjective):
         return {**vars(self), "executor": as_executor()}
 
     def _gather(self, function: Any, shared: Any, name: str) -> Any:
-        n = len(self.source.sizes)
-        return _gather(self.executor, function, n, lambda a, b: (self.source, a, b), shared, name)
+        n, groups = len(self.source.sizes), 4 * self.executor.n_workers
+        return gather(self.executor, function, n, lambda a, b: (self.source, a, b), shared, groups, name)
 
     def project(self, w: np.ndarray) -> np.ndarray:
         return self.model.project(w)  # type: ignore[no-any-return]
@@ -191,11 +193,3 @@ def _smooth(item: tuple[ShardSource, int, int], shared: tuple[np.ndarray, float]
             return Sum(found.gradient - w, np.array([found.value - half, found.error]), ())
 
     return tree_sum(item[1], item[2], lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
-
-
-def _gather(executor: Any, function: Any, n_items: int, item: Any, shared: Any, name: str) -> Any:
-    """The sum over the fixed tree of all shards, in about four tasks a worker."""
-    nodes = split(n_items, 4 * executor.n_workers)
-    names = [f"{name}-{a}-{b - 1}" for a, b in nodes]
-    known = dict(zip(nodes, executor.run(function, [item(a, b) for a, b in nodes], names, shared), strict=True))
-    return tree_sum(0, n_items, lambda a, b: known.get((a, b)))

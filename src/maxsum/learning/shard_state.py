@@ -31,8 +31,9 @@ def write_state(
     version: int,
     state: Mapping[str, np.ndarray],
     keep: Iterable[int],
+    durable: bool = True,
 ) -> None:
-    """Write a state, whole or not at all, then remove those of rounds that are not in ``keep``.
+    """Write a state, whole or not at all, then remove those of rounds that are not in ``keep``; see `atomic` for ``durable``.
 
     Raises
     ------
@@ -41,7 +42,7 @@ def write_state(
     """
     path = state_path(folder, shard, version)
     try:
-        save_arrays(path, {**origin, "shard": shard, "version": version}, state)
+        save_arrays(path, {**origin, "shard": shard, "version": version}, state, durable)
     except OSError as error:
         raise OSError(
             error.errno,

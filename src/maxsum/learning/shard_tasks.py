@@ -60,7 +60,7 @@ class Job:
     """A training, as tasks see it: the data, where states are kept, and how to work on a shard.
 
     Each visit asks the oracle for one of ``parts`` parts of the examples, or for more until ``least_work`` operations are done;
-    ``memory`` are bytes of shards that a worker keeps open.
+    ``memory`` are bytes of shards that a worker keeps open; states are ``durable`` if they outlive the training.
     """
 
     source: Any
@@ -71,6 +71,7 @@ class Job:
     parts: int = 1
     least_work: float = 0.0
     memory: int = 2**28
+    durable: bool = True
 
 
 class Place(NamedTuple):
@@ -167,7 +168,7 @@ def _visit(
             break
     kept = {"gaps": ascent.gaps, "slack": slack, "turn": np.array([turn])}
     new = {**pack(store, used, alpha), **objective.state(), **kept}
-    write_state(job.folder, job.origin, place.shard, number, new, (place.version, *place.keep))
+    write_state(job.folder, job.origin, place.shard, number, new, (place.version, *place.keep), job.durable)
     change = weights.plain - plain
     if len(mu):
         change -= job.source.cone.rows.T @ (weights.mu - mu)

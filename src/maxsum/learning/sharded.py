@@ -65,10 +65,7 @@ class ShardedObjective(Objective):
 
     def gather(self, function: Any, n_items: int, item: Any, shared: Any, n_groups: int, name: str) -> Any:
         """The sum over the fixed tree of ``n_items`` items, of which ``item(first, last)`` makes tasks."""
-        nodes = split(n_items, n_groups)
-        found = self.executor.run(function, [item(a, b) for a, b in nodes], [f"{name}-{a}-{b - 1}" for a, b in nodes], shared)
-        known = dict(zip(nodes, found, strict=True))
-        return tree_sum(0, n_items, lambda a, b: known.get((a, b)))
+        return gather(self.executor, function, n_items, item, shared, n_groups, name)
 
     def evaluate(self, w: np.ndarray) -> float:
         r"""The objective, shard by shard, by the independent way of each."""
@@ -84,6 +81,17 @@ class ShardedObjective(Objective):
         raise UnsupportedProblemError(
             "planes of a ShardedObjective stay with their shards; its certificate is a ShardCertificate."
         )
+
+
+def gather(executor: Executor, function: Any, n_items: int, item: Any, shared: Any, n_groups: int, name: str) -> Any:
+    """The sum over the fixed tree of ``n_items`` items, of which ``item(first, last)`` makes about ``n_groups`` tasks; items near
+    each other go to the same worker, in this call and in the next."""
+    nodes = split(n_items, n_groups)
+    names = [f"{name}-{a}-{b - 1}" for a, b in nodes]
+    homes = [executor.n_workers * i // len(nodes) for i in range(len(nodes))]
+    found = executor.run(function, [item(a, b) for a, b in nodes], names, shared, homes)
+    known = dict(zip(nodes, found, strict=True))
+    return tree_sum(0, n_items, lambda a, b: known.get((a, b)))
 
 
 def _slack_group(item: tuple[ShardSource, int, int], w: np.ndarray) -> float:
@@ -155,7 +163,7 @@ class ShardAscent(Learner):
         own = replace(self, checkpoint=folder / "driver")
         training = Training(own, objective, callback)
         with training:
-            own._run(objective, training, init)
+            own._run(objective, training, self.checkpoint)
         return training.result()
 
     def _check(self, objective: Any) -> None:
@@ -168,7 +176,8 @@ class ShardAscent(Learner):
             raise InvalidSampleError(f"width is {self.width!r}, wanted None or a number of shards >= 1.")
 
     def _run(self, objective: ShardedObjective, training: Training, init: Any) -> None:  # type: ignore[override]
-        rounds = _Rounds(self, objective, training)
+        """Run the rounds; ``init`` is the checkpoint that was asked for, without which nothing needs to outlive the training."""
+        rounds = _Rounds(self, objective, training, durable=init is not None)
         training.state = rounds.state
         try:
             while rounds.position or not training.step(training.n_iter + 1):
@@ -193,14 +202,14 @@ class ShardAscent(Learner):
 class _Rounds:
     """The driver's side of one training: the sum of all contributions, and which state of each shard counts, with which step."""
 
-    def __init__(self, learner: ShardAscent, objective: ShardedObjective, training: Training):
+    def __init__(self, learner: ShardAscent, objective: ShardedObjective, training: Training, durable: bool):
         self.learner, self.objective, self.training = learner, objective, training
         n, folder = objective.n_shards, Path(str(learner.checkpoint)).parent
         self.width = min(n, learner.width or 4)
         least = _LOCAL * 2 * learner.communication * objective.n_weights
         origin = {"training": digest_arrays((*objective.content(), objective.c[:1])).hex()}
         seed, parts = learner.random_state, learner.parts
-        self.job = Job(objective.source, str(folder), origin, learner.local, seed, parts, least, learner.memory)
+        self.job = Job(objective.source, str(folder), origin, learner.local, seed, parts, least, learner.memory, durable)
         self.sum, self.offset = np.zeros(objective.n_weights), 0.0
         self.version, self.gamma = np.full(n, -1), np.ones(n)
         self.saved = self.version.copy()
@@ -237,15 +246,22 @@ class _Rounds:
     def place(self, k: int) -> Place:
         return Place(int(k), int(self.version[k]), float(self.gamma[k]), (int(self.saved[k]),))
 
+    def order(self) -> list[np.ndarray]:
+        """Shards of each round of a pass. Shards are dealt to ``width`` seats, of which each sends one a round, in random order: a seat
+        is where the same worker sits, which has opened these shards before."""
+        random = np.random.default_rng([self.learner.random_state, 0, self.training.n_iter])
+        seats = [a + random.permutation(b - a) for a, b in split(self.objective.n_shards, self.width)]
+        most = max(len(seat) for seat in seats)
+        return [np.array([seat[i] for seat in seats if i < len(seat)]) for i in range(most)]
+
     def over_all(self) -> bool:
         """The rounds of one pass, from where it stands; False if time is up."""
-        n = self.objective.n_shards
-        order = np.random.default_rng([self.learner.random_state, 0, self.training.n_iter]).permutation(n)
+        n, rounds = self.objective.n_shards, self.order()
         while self.position < n:
             if self.training.seconds_left <= 0:
                 self.training.termination = self.training.termination.time_limit
                 return False
-            self.round(order[self.position : self.position + self.width])
+            self.round(rounds[self.position // self.width])
             self.position += self.width
             self.maybe_save()
         self.position = 0

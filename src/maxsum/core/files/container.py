@@ -60,8 +60,8 @@ class Container:
     def _start(self) -> struct.Struct:
         return struct.Struct(f"<{len(self.mark)}sI32s")
 
-    def save(self, path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        """Write a file, whole or not at all: after any failure ``path`` is as it was before."""
+    def save(self, path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Any], durable: bool = True) -> None:
+        """Write a file, whole or not at all: after any failure ``path`` is as it was before; see `atomic` for ``durable``."""
         own = {name: portable(array, self.noun) for name, array in arrays.items()}
         listed = [[name, array.dtype.str, list(array.shape)] for name, array in own.items()]
         text = json.dumps({**header, "arrays": listed}, allow_nan=False).encode()
@@ -73,7 +73,7 @@ class Container:
             for part in parts:
                 file.write(part)
 
-        atomic(Path(path), None, write)
+        atomic(Path(path), None, write, durable)
 
     def seal(self, body: bytes) -> bytes:
         """The bytes of a file with a body of one's own, for tests: length, header and arrays."""

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 
-def atomic(path: Path, compression: str | None, write: Callable[[BinaryIO], None]) -> None:
+def atomic(path: Path, compression: str | None, write: Callable[[BinaryIO], None], durable: bool = True) -> None:
     """Let ``write`` fill a new file beside ``path``, force it to the disk and put it in the place of ``path``.
 
-    On any failure, `KeyboardInterrupt` too, ``path`` is as before and the new file is removed.
+    On any failure, `KeyboardInterrupt` too, ``path`` is as before and the new file is removed. Without ``durable`` nothing is forced: for
+    files that are of no use after the machine has gone down.
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
@@ -29,13 +30,15 @@ def atomic(path: Path, compression: str | None, write: Callable[[BinaryIO], None
                 with _compressed(file, compression) as packed:
                     write(packed)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    _sync_folder(target.parent)
+    if durable:
+        _sync_folder(target.parent)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
