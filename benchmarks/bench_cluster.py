@@ -28,7 +28,7 @@ W` of a round with no work in it, measured with one and two processes of this ma
 directions back, and adds them up.
 """
 _PASSES, _EMPTY = 30, 30
-_ROOM = 2**32
+_ROOM = 2**33
 
 
 def whole(item: tuple[str, int]) -> float:
@@ -129,6 +129,6 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
         return [{"table": "Workers", "result": NO_DATA}]
     with tempfile.TemporaryDirectory(prefix="maxsum-bench-") as name:
         ready(0)
-        found = [] if quick else speed(corpus, Path(name), 8 * CORPUS, CORPUS, 4)
+        found = [] if quick else speed(corpus, Path(name), 16 * CORPUS, 2 * CORPUS, 4)
         n, widths = (60, (1, 2)) if quick else (CORPUS, (1, 2, 4, 16, 64, 256))
         return found + simulate(corpus, Path(name), n, 10 if quick else 17, widths)

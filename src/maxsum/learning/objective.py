@@ -20,6 +20,7 @@ from ..inference.base import Solver
 from ..inference.dispatch import TABLE, solve
 from ..kernels.design import Design
 from ..kernels.planes import Scratch, largest_difference, values
+from ..kernels.vectors import inner
 from ..losses import Hamming, Loss, as_loss
 from ..models.bound import BoundModel
 from ..models.cone import Cone
@@ -163,7 +164,7 @@ class Objective(ABC):
 
     def primal(self, w: np.ndarray, slack: np.ndarray) -> float:
         r""":math:`\tfrac12\|w\|^2 + \sum_j c_j\,\xi_j`."""
-        return float(0.5 * (w @ w) + self.c @ slack)
+        return float(0.5 * inner(w, w) + inner(self.c, slack))
 
 
 class MarginObjective(Objective):

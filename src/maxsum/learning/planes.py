@@ -9,6 +9,7 @@ import numpy as np
 
 from ..kernels.block_ascent import cached_passes, rebuild
 from ..kernels.planes import Planes, Weights, copy_planes, drop, insert_all, insert_vector
+from ..kernels.vectors import inner
 from ..models.cone import Cone
 from .certificate import DualCertificate
 from .objective import MarginObjective
@@ -165,7 +166,7 @@ class PlaneStore:
     def refresh(self) -> float:
         """Weights recomputed from the planes; returns the dual value."""
         total = rebuild(self.objective.design, self.planes, self.weights, self.scratch)
-        return float(total - 0.5 * (self.weights.value @ self.weights.value))
+        return float(total - 0.5 * inner(self.weights.value, self.weights.value))
 
     def rescale(self, c: np.ndarray) -> None:
         """Move the multipliers to another regularisation: each example's keep their proportions."""

@@ -11,6 +11,7 @@ from ..kernels.design import Design
 from ..kernels.net import adjacency
 from ..kernels.region_planes import base_plane, region_passes, sparse_vectors
 from ..kernels.regions import Regions, extend, marginals
+from ..kernels.vectors import inner
 from .certificate import DualCertificate
 from .objective import MarginObjective
 from .oracles import Key
@@ -187,7 +188,7 @@ class RegionStore:
         self.weights.plain[:] = u
         if self.weights.value is not self.weights.plain:
             self.weights.value[:] = np.where(self.nonneg, np.maximum(u, 0.0), u)
-        return float(total - 0.5 * (self.weights.value @ self.weights.value))
+        return float(total - 0.5 * inner(self.weights.value, self.weights.value))
 
     def rescale(self, c: np.ndarray) -> None:
         """Move the multipliers to another regularisation: each example's keep their proportions."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.vectors import inner
 from .executor import as_executor
 from .objective import Answer, Objective, Plane, check_C
 from .oracles import Key
@@ -63,7 +64,7 @@ class AggregatedObjective(Objective):
     def evaluate(self, w: np.ndarray) -> float:
         n, groups = self.n_examples, 4 * self.executor.n_workers
         total = gather(self.executor, _slack_group, n, lambda a, b: (self.source, a, b), w, groups, "verify-objective")
-        return float(0.5 * (w @ w) + total)
+        return float(0.5 * inner(w, w) + total)
 
     def content(self) -> Iterable[np.ndarray]:
         return (np.frombuffer(self.source.digest(), dtype=np.uint8), self.source.sizes, np.array([self.C]))
@@ -95,8 +96,8 @@ def _sum_of_planes(objective: Any, w: np.ndarray, effort: int) -> _Aggregate:
             z[plane.index] += objective.c[j] * plane.value
             offset += float(objective.c[j]) * plane.offset
     index = np.flatnonzero(z)
-    upper = float(objective.c @ np.maximum(answer.upper, 0.0))
-    slack = float(objective.c @ np.maximum(answer.value, 0.0))
+    upper = float(inner(objective.c, np.maximum(answer.upper, 0.0)))
+    slack = float(inner(objective.c, np.maximum(answer.value, 0.0)))
     return _Aggregate(offset, index, z[index], upper, upper - slack <= 1e-9 * (1.0 + upper), len(answer.examples))
 
 
@@ -154,12 +155,12 @@ class ShardedSmooth(SmoothObjective):
 
     def _at(self, w: np.ndarray, allowed: float) -> Evaluation:
         found = self._gather(_smooth, (w, allowed / self.worst), "gradient")
-        half = 0.5 * float(w @ w)
+        half = 0.5 * inner(w, w)
         return Evaluation(half + float(found.scalars[0]), w + found.vector, float(found.scalars[1]))
 
     def evaluate(self, w: np.ndarray) -> float:
         total = self._gather(_slack_group, w, "verify-objective")
-        return float(0.5 * (w @ w) + total)
+        return float(0.5 * inner(w, w) + total)
 
     def content(self) -> Iterable[np.ndarray]:
         return (np.frombuffer(self.source.digest(), dtype=np.uint8), self.source.sizes)
@@ -176,7 +177,7 @@ def _start(item: tuple[ShardSource, int, int]) -> Sum:
 
     def one(k: int) -> Sum:
         with opened(item[0], k) as own:
-            return Sum(1.0 / own.scale() ** 2 - 1.0, np.array([float(own.c @ own.worst)]), ())
+            return Sum(1.0 / own.scale() ** 2 - 1.0, np.array([float(inner(own.c, own.worst))]), ())
 
     return tree_sum(item[1], item[2], lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
 
@@ -184,11 +185,11 @@ def _start(item: tuple[ShardSource, int, int]) -> Sum:
 def _smooth(item: tuple[ShardSource, int, int], shared: tuple[np.ndarray, float]) -> Sum:
     """Value, error and gradient of some shards without the regulariser."""
     w, accuracy = shared
-    half = 0.5 * float(w @ w)
+    half = 0.5 * inner(w, w)
 
     def one(k: int) -> Sum:
         with opened(item[0], k) as own:
-            own.allowed = accuracy * float(own.c @ own.worst)
+            own.allowed = accuracy * float(inner(own.c, own.worst))
             found = own.value_and_gradient(w)
             return Sum(found.gradient - w, np.array([found.value - half, found.error]), ())
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..kernels.vectors import inner
 from ..models.cone import Cone
 from .block_frank_wolfe import Ascent, BlockFrankWolfe, is_exact
 from .objective import MarginObjective
@@ -173,7 +174,7 @@ def _visit(
     if len(mu):
         change -= job.source.cone.rows.T @ (weights.mu - mu)
     scalars = [offset_sum(store) - offset, ascent.work, objective.n_calls - calls, objective.seconds - seconds]
-    return Sum(change / sigma, np.array(scalars), ((place.shard, float(objective.c @ slack)),))
+    return Sum(change / sigma, np.array(scalars), ((place.shard, inner(objective.c, slack)),))
 
 
 def evaluate(job: Job, place: Place, w: np.ndarray, allowed: float, efforts: tuple[int, ...]) -> Sum:
@@ -187,11 +188,11 @@ def evaluate(job: Job, place: Place, w: np.ndarray, allowed: float, efforts: tup
 def _evaluate(job: Job, place: Place, objective: Any, w: np.ndarray, allowed: float, efforts: tuple[int, ...]) -> Sum:
     calls, seconds = objective.n_calls, objective.seconds
     store, _ = load_store(job, objective, place)
-    total = store.refresh() + 0.5 * float(store.weights.value @ store.weights.value)
+    total = store.refresh() + 0.5 * inner(store.weights.value, store.weights.value)
     answer = objective.ask(w)
     if efforts and not is_exact(answer):
         answer = objective.close(w, answer, allowed * objective.n_examples / float(job.source.sizes.sum()), efforts)
-    reached, proven = objective.c @ np.maximum(answer.value, 0.0), objective.c @ np.maximum(answer.upper, 0.0)
+    reached, proven = (inner(objective.c, np.maximum(own, 0.0)) for own in (answer.value, answer.upper))
     facts = (is_exact(answer),)
     numbers = [total, reached, proven, objective.n_calls - calls, objective.seconds - seconds]
     return Sum(store.weights.plain, np.array(numbers), facts)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InvalidSampleError, UnsupportedProblemError
+from ..kernels.vectors import inner
 from .block_frank_wolfe import BlockFrankWolfe
 from .checkpoint import digest_arrays
 from .driver import Learner, LearningCallback, Training
@@ -70,7 +71,7 @@ class ShardedObjective(Objective):
     def evaluate(self, w: np.ndarray) -> float:
         r"""The objective, shard by shard, by the independent way of each."""
         total = self.gather(_slack_group, self.n_shards, lambda a, b: (self.source, a, b), w, self.n_shards, "verify-objective")
-        return float(0.5 * (w @ w) + total)
+        return float(0.5 * inner(w, w) + total)
 
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
         raise UnsupportedProblemError(
@@ -98,7 +99,7 @@ def _slack_group(item: tuple[ShardSource, int, int], w: np.ndarray) -> float:
     source, first, last = item
 
     def leaf(a: int, b: int) -> float | None:
-        return float(source.objective(a).evaluate(w) - 0.5 * (w @ w)) if b - a == 1 else None
+        return float(source.objective(a).evaluate(w) - 0.5 * inner(w, w)) if b - a == 1 else None
 
     return float(tree_sum(first, last, leaf))
 
@@ -241,7 +242,7 @@ class _Rounds:
     def project(self) -> None:
         """Weights and dual value from the sum of contributions."""
         self.weights, self.mu = _projected(self.objective, self.sum)
-        self.dual = self.offset - 0.5 * float(self.weights @ self.weights)
+        self.dual = self.offset - 0.5 * inner(self.weights, self.weights)
 
     def place(self, k: int) -> Place:
         return Place(int(k), int(self.version[k]), float(self.gamma[k]), (int(self.saved[k]),))
@@ -302,7 +303,7 @@ class _Rounds:
 
     def best_step(self, change: np.ndarray, offset: float) -> tuple[float, float]:
         """The step in [0, 1] along the sum of directions that raises the dual most, and the best one without the limit of 1."""
-        slope, curve = offset - float(self.weights @ change), float(change @ change)
+        slope, curve = offset - inner(self.weights, change), inner(change, change)
         if not slope > 0 or not curve > 0:
             return 0.0, 1.0
         ideal = slope / curve
@@ -312,7 +313,7 @@ class _Rounds:
         for i in range(_BISECTIONS):
             middle = high if i == 0 else 0.5 * (low + high)
             w, _ = _projected(self.objective, self.sum + middle * change)
-            if offset - float(w @ change) >= 0:
+            if offset - inner(w, change) >= 0:
                 low = middle
             else:
                 high = middle
@@ -322,7 +323,7 @@ class _Rounds:
 
     def wants_evaluation(self) -> bool:
         """Whether slacks seen in this pass promise the tolerance, or it is time to know."""
-        estimate = relative(0.5 * float(self.weights @ self.weights) + float(self.slack.sum()), self.dual)
+        estimate = relative(0.5 * inner(self.weights, self.weights) + float(self.slack.sum()), self.dual)
         near = _NEAR if self.objective.exact else _DEAR_NEAR
         n_iter, tol = self.training.n_iter, self.learner.tol
         return estimate <= near * tol or n_iter % _OFTEN == 0 or n_iter + 1 >= self.learner.max_iter
@@ -334,7 +335,7 @@ class _Rounds:
         w = objective.cone.repair(self.mean)
         for efforts in ((), *_EFFORTS):
             places = [self.place(k) for k in range(objective.n_shards)]
-            allowed = 0.25 * tol * (0.5 * float(w @ w) + float(min(self.slack.sum(), objective.C * 1e300)))
+            allowed = 0.25 * tol * (0.5 * inner(w, w) + float(min(self.slack.sum(), objective.C * 1e300)))
             found: Sum = objective.gather(
                 evaluate_group,
                 len(places),
@@ -347,10 +348,10 @@ class _Rounds:
             objective.n_calls += int(calls)
             objective.seconds += seconds
             rebuilt = _projected(objective, found.vector)[0]
-            dual = offset - 0.5 * float(rebuilt @ rebuilt)
+            dual = offset - 0.5 * inner(rebuilt, rebuilt)
             training.bound(dual, self.certificate)  # type: ignore[arg-type]
             exact = all(found.facts)
-            half = 0.5 * float(w @ w)
+            half = 0.5 * inner(w, w)
             training.offer(w, half + proven, exact)
             objective.exact = exact
             if exact or relative(half + reached, dual) > tol or training.relative_gap <= tol or training.seconds_left <= 0:
