@@ -179,6 +179,7 @@ class Processes(Executor):
         for place, i in enumerate(left):
             waiting[(place if homes is None else homes[i]) % self.n_workers].append(i)
         running: dict[Future[bytes | str], tuple[int, int]] = {}
+        errors: dict[int, Exception] = {}
 
         def start(worker: int) -> None:
             longest = max(waiting, key=len)
@@ -200,12 +201,17 @@ class Processes(Executor):
                     except BrokenProcessPool:
                         self._dismiss(worker)
                         self.n_lost += 1
-                        continue
-                    self.bytes_received += size
-                    start(worker)
+                    except Exception as error:
+                        errors[i] = error
+                    else:
+                        self.bytes_received += size
+                        if not errors:
+                            start(worker)
         except BaseException:
             _cancel(running)
             raise
+        if errors:
+            raise errors[min(errors)]
 
     def _share(self, shared: Any) -> str | None:
         if shared is None:
