@@ -180,8 +180,22 @@ def test_a_second_fit_goes_on_from_the_first(name, surrogate):
     assert second.objective <= first.objective * (1 + 1e-9)
     assert second.trace[0].objective <= first.objective * (1 + 1e-4)
     assert second.n_iter < first.n_iter
-    other = model.fit(X[:-1], y[:-1]).weights_
-    assert np.array_equal(other, kind(surrogate=surrogate, C=0.5, tol=1e-2).fit(X[:-1], y[:-1]).weights_)
+    other, cold = model.fit(X[:-1], y[:-1]).result_, kind(surrogate=surrogate, C=0.5, tol=1e-2).fit(X[:-1], y[:-1]).result_
+    assert other.trace[0].objective < cold.trace[0].objective, "on other data the weights are where it starts"
+    if surrogate == "qp":
+        assert abs(other.objective - cold.objective) <= other.gap + cold.gap
+
+
+@pytest.mark.parametrize("surrogate", OBJECTIVES)
+def test_weights_that_mean_something_else_are_no_start(surrogate):
+    X, y = sequences()
+    wide = [np.hstack([own, own[:, :1] ** 2]) for own in X]
+    model = ms.SequenceLabeler(surrogate=surrogate, C=0.5, tol=1e-2, warm_start=True).fit(X, y)
+    cold = ms.SequenceLabeler(surrogate=surrogate, C=0.5, tol=1e-2).fit(wide, y)
+    assert np.array_equal(model.fit(wide, y).weights_, cold.weights_)
+    model.set_params(classes=sorted(set(np.concatenate(y).tolist()), reverse=True))
+    cold.set_params(classes=model.classes)
+    assert np.array_equal(model.fit(wide, y).weights_, cold.fit(wide, y).weights_)
 
 
 @pytest.mark.parametrize("surrogate", OBJECTIVES)

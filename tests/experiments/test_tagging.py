@@ -15,7 +15,7 @@ from maxsum.experiments import MissingDataError, tagging
 def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(tmp_path)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
-    monkeypatch.setattr(tagging, "QUICK_SECONDS", (0.1, 0.1))
+    monkeypatch.setattr(tagging, "QUICK_SECONDS", ((0.1, 0.1),) * 2)
     lines: list[str] = []
     report = experiments.run("tagging", quick=True, progress=lines.append)
     assert len(report.rows) == 2 * len(tagging.COLUMNS) * len(tagging.QUICK_PATH)

@@ -266,15 +266,17 @@ class Labeler(NestedParameters, Prediction, ABC):
     def _warm(self, objective: Any) -> tuple[Any, Any]:
         """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes.
 
-        Smooth objectives have no planes, but weights to start from.
+        Smooth objectives have no planes, but weights to start from, on other data too.
         """
         before: Any = getattr(self, "objective_", None)
         if self.warm_start and isinstance(before, StoredObjective):
             before.refuse_warm_start()
-        if not self.warm_start or type(before) is not type(objective) or before.digest != objective.digest:
+        if not self.warm_start or type(before) is not type(objective):
             return objective, None
         if isinstance(objective, SmoothObjective):
             return objective, warm_weights(before, objective, self.result_.weights)
+        if before.digest != objective.digest:
+            return objective, None
         old: Any = before
         old.sample_weight, old.n_jobs = objective.sample_weight, objective.n_jobs
         if isinstance(objective, MarginObjective):

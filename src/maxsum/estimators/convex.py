@@ -141,8 +141,11 @@ def tree_model(
     return grower.grow(samples, labels, classes, sample_weight=weight).model.base
 
 
-def warm_weights(before: Any, new: Any, weights: np.ndarray) -> np.ndarray:
-    """Weights to start from, those of an earlier training on the same data, whose minimisers and accuracy are taken over as well."""
+def warm_weights(before: Any, new: Any, weights: np.ndarray) -> np.ndarray | None:
+    """Weights to start from: those of an earlier training, if they mean the same; on the same data its minimisers and accuracy are
+    taken over as well."""
+    if before.digest != new.digest:
+        return weights if len(weights) == new.n_weights and before.model.names == new.model.names else None
     new.restore(before.state())
     if isinstance(new, QPObjective):
         new.allowed *= new.C / before.C

@@ -82,7 +82,8 @@ class GraphLabeler(Labeler):
         What missing each class costs in the Hamming loss.
     warm_start : bool
         A second `fit` on the same data (samples, labels, loss, potentials; C, tolerance and sample weights may change) goes on
-        from the planes of the first (its weights for qp, logistic and likelihood); on other data it starts from nothing.
+        from the planes of the first (its weights for qp, logistic and likelihood); on other data it starts from nothing, but qp, logistic
+        and likelihood from the weights, if these mean the same.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     solver : None, "auto", str or Solver

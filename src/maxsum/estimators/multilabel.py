@@ -91,7 +91,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         What missing each class costs; with tables of labels the classes are 0 and 1 for all labels, or for each by a list of dicts.
     warm_start : bool
         A second `fit` on the same data (C, tolerance and limits may change) goes on from what the first left; on other data it starts
-        from nothing.
+        from nothing, but qp and logistic from the weights, if these mean the same.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     solver : None, "auto", str or Solver
@@ -231,7 +231,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
             before.refuse_warm_start()
         new = prepared.objective
         if isinstance(new, SmoothObjective):
-            same = self.warm_start and type(before) is type(new) and before.digest == new.digest
+            same = self.warm_start and type(before) is type(new)
             return prepared, warm_weights(before, new, self.result_.weights) if same else None
         planes = getattr(self, "_planes", None)
         if not self.warm_start or planes is None or type(before) is not type(new) or not same_data(before, new):
