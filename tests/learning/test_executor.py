@@ -143,3 +143,12 @@ def test_only_the_worker_that_died_is_replaced(tmp_path):
         assert executor.run(dies_once, [(str(tmp_path), 0)], homes=[0]) == [0]
         after = executor.run(where, [0.3] * 2, homes=[0, 1])
         assert before[0] != after[0] and before[1] == after[1] and executor.n_lost == 1
+
+
+def test_a_worker_that_dies_between_calls_is_replaced():
+    with Processes(2) as executor:
+        before = executor.run(where, [0.3] * 2, homes=[0, 1])
+        os.kill(before[0], signal.SIGKILL)
+        time.sleep(0.5)
+        after = executor.run(where, [0.3] * 2, homes=[0, 1])
+        assert before[0] != after[0] and before[1] == after[1] and executor.n_lost == 1

@@ -150,7 +150,7 @@ class Processes(Executor):
                 left = [i for i in range(len(items)) if i not in done]
                 n_lost = self.n_lost
                 self._attempt(function, items, left, homes, handle, done)
-                if self.n_lost == n_lost:
+                if self.n_lost == n_lost or len(done) == len(items):
                     continue
                 failures = failures + 1 if len(done) == len(items) - len(left) else 1
                 if failures >= PATIENCE:
@@ -187,7 +187,12 @@ class Processes(Executor):
                 return
             i = waiting[worker].popleft() if waiting[worker] else longest.pop()
             packed = pickle.dumps((function, items[i]), 5)
-            running[self._worker(worker).submit(work_beside, packed, handle, self._place())] = worker, i
+            try:
+                future = self._worker(worker).submit(work_beside, packed, handle, self._place())
+            except BrokenProcessPool:
+                self._lost(worker)
+                future = self._worker(worker).submit(work_beside, packed, handle, self._place())
+            running[future] = worker, i
             self.bytes_sent += len(packed)
 
         try:
@@ -199,8 +204,7 @@ class Processes(Executor):
                     try:
                         done[i], size = received(future.result())
                     except BrokenProcessPool:
-                        self._dismiss(worker)
-                        self.n_lost += 1
+                        self._lost(worker)
                     except Exception as error:
                         errors[i] = error
                     else:
@@ -231,6 +235,10 @@ class Processes(Executor):
         if number not in self._pools:
             self._pools[number] = ProcessPoolExecutor(1, get_context("spawn"))
         return self._pools[number]
+
+    def _lost(self, number: int) -> None:
+        self._dismiss(number)
+        self.n_lost += 1
 
     def _dismiss(self, number: int) -> None:
         self._pools.pop(number).shutdown(wait=True, cancel_futures=True)
