@@ -26,6 +26,7 @@ from maxsum.learning import (
 )
 from maxsum.learning.executor import as_executor
 from maxsum.learning.shard_tasks import forget, opened, split, tree_sum
+from maxsum.learning.sharded import seated
 from tests.learning.shard_data import MemorySource, chains, grids
 
 
@@ -373,3 +374,16 @@ def test_copies_of_a_source_open_a_shard_once(monkeypatch):
     with opened(other, 1):
         assert calls == [1], "after an error a shard is opened anew"
     forget(other)
+
+
+@pytest.mark.parametrize(("n", "width"), [(1, 1), (8, 4), (10, 3), (5, 4), (23, 7), (4, 4), (9, 1)])
+def test_a_pass_has_every_shard_once_and_each_at_its_seat(n, width):
+    passes = [seated(n, width, np.random.default_rng(seed)) for seed in range(5)]
+    seats: dict[int, set[int]] = {}
+    for rounds in passes:
+        assert sorted(np.concatenate(rounds)) == list(range(n))
+        assert len(rounds) == -(-n // width) and all(len(own) == width for own in rounds[:-1])
+        for own in rounds[:-1]:
+            for seat, shard in enumerate(own.tolist()):
+                seats.setdefault(shard, set()).add(seat)
+    assert all(len(own) == 1 for own in seats.values())

@@ -7,6 +7,7 @@ import tempfile
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,14 @@ class ShardedObjective(Objective):
         raise UnsupportedProblemError(
             "planes of a ShardedObjective stay with their shards; its certificate is a ShardCertificate."
         )
+
+
+def seated(n_shards: int, width: int, random: np.random.Generator) -> list[np.ndarray]:
+    """Shards of each round of a pass. Neighbours share one of ``width`` seats, of which each sends one a round, in random order: at a
+    seat is always the same worker, who has opened these shards before."""
+    ends = [n_shards * i // width for i in range(width + 1)]
+    seats = [a + random.permutation(b - a) for a, b in pairwise(ends)]
+    return [np.array([seat[i] for seat in seats if i < len(seat)]) for i in range(-(-n_shards // width))]
 
 
 def gather(executor: Executor, function: Any, n_items: int, item: Any, shared: Any, n_groups: int, name: str) -> Any:
@@ -248,12 +257,9 @@ class _Rounds:
         return Place(int(k), int(self.version[k]), float(self.gamma[k]), (int(self.saved[k]),))
 
     def order(self) -> list[np.ndarray]:
-        """Shards of each round of a pass. Shards are dealt to ``width`` seats, of which each sends one a round, in random order: a seat
-        is where the same worker sits, which has opened these shards before."""
+        """Shards of each round of a pass."""
         random = np.random.default_rng([self.learner.random_state, 0, self.training.n_iter])
-        seats = [a + random.permutation(b - a) for a, b in split(self.objective.n_shards, self.width)]
-        most = max(len(seat) for seat in seats)
-        return [np.array([seat[i] for seat in seats if i < len(seat)]) for i in range(most)]
+        return seated(self.objective.n_shards, self.width, random)
 
     def over_all(self) -> bool:
         """The rounds of one pass, from where it stands; False if time is up."""
