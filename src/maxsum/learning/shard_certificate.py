@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import CertificateError
 from .certificate import DualCertificate, LearningVerification
-from .shard_tasks import Job, Place, Sum, load_store, tree_sum
+from .shard_tasks import Job, Place, Sum, gather, load_store, tree_sum
 
 if TYPE_CHECKING:
     from .sharded import ShardedObjective
@@ -47,9 +47,7 @@ class ShardCertificate:
             raise CertificateError(
                 "the cone multipliers of the certificate are negative, not finite, or too few: they prove nothing."
             )
-        total: Sum = objective.gather(
-            _bound_group, len(self.places), lambda a, b: (self, a, b), None, objective.n_groups, "verify-bound"
-        )
+        total: Sum = gather(objective.executor, _bound_group, len(self.places), lambda a, b: (self, a, b), None, "verify-bound")
         u = total.vector + objective.cone.matrix.T @ self.mu
         return float(total.scalars[0] - 0.5 * (u @ u))
 

@@ -12,8 +12,8 @@ from ..kernels.vectors import inner
 from .executor import as_executor
 from .objective import Answer, Objective, Plane, check_C
 from .oracles import Key
-from .shard_tasks import ShardSource, Sum, opened, tree_sum
-from .sharded import _slack_group, gather
+from .shard_tasks import ShardSource, Sum, gather, opened, tree_sum
+from .sharded import _slack_group
 from .smooth import Evaluation, SmoothObjective
 
 
@@ -62,8 +62,8 @@ class AggregatedObjective(Objective):
         return Plane(j, found.offset, found.index, found.value, key)
 
     def evaluate(self, w: np.ndarray) -> float:
-        n, groups = self.n_examples, 4 * self.executor.n_workers
-        total = gather(self.executor, _slack_group, n, lambda a, b: (self.source, a, b), w, groups, "verify-objective")
+        n = self.n_examples
+        total = gather(self.executor, _slack_group, n, lambda a, b: (self.source, a, b), w, "verify-objective")
         return float(0.5 * inner(w, w) + total)
 
     def content(self) -> Iterable[np.ndarray]:
@@ -131,8 +131,8 @@ class ShardedSmooth(SmoothObjective):
         return {**vars(self), "executor": as_executor()}
 
     def _gather(self, function: Any, shared: Any, name: str) -> Any:
-        n, groups = len(self.source.sizes), 4 * self.executor.n_workers
-        return gather(self.executor, function, n, lambda a, b: (self.source, a, b), shared, groups, name)
+        n = len(self.source.sizes)
+        return gather(self.executor, function, n, lambda a, b: (self.source, a, b), shared, name)
 
     def project(self, w: np.ndarray) -> np.ndarray:
         return self.model.project(w)  # type: ignore[no-any-return]

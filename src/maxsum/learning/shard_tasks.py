@@ -15,6 +15,7 @@ import numpy as np
 from ..kernels.vectors import inner
 from ..models.cone import Cone
 from .block_frank_wolfe import Ascent, BlockFrankWolfe, is_exact
+from .executor import Executor
 from .objective import MarginObjective
 from .planes import PlaneStore
 from .shard_state import offset_sum, pack, packed_alpha, read_state, unpack, write_state
@@ -114,6 +115,20 @@ def tree_sum(first: int, last: int, leaf: Callable[[int, int], Any | None]) -> A
         return found
     middle = (first + last) // 2
     return tree_sum(first, middle, leaf) + tree_sum(middle, last, leaf)
+
+
+def gather(
+    executor: Executor, function: Any, n_items: int, item: Any, shared: Any, name: str, n_groups: int | None = None
+) -> Any:
+    """The sum over the fixed tree of ``n_items`` items, of which ``item(first, last)`` makes tasks; items near each other go to the same
+    worker, in this call and in the next. By default there are a few tasks for each worker, as the vectors that they return are in
+    memory at the same time."""
+    nodes = split(n_items, n_groups or 4 * executor.n_workers)
+    names = [f"{name}-{a}-{b - 1}" for a, b in nodes]
+    homes = [executor.n_workers * i // len(nodes) for i in range(len(nodes))]
+    found = executor.run(function, [item(a, b) for a, b in nodes], names, shared, homes)
+    known = dict(zip(nodes, found, strict=True))
+    return tree_sum(0, n_items, lambda a, b: known.get((a, b)))
 
 
 def group(function: Callable[..., Sum], items: Sequence[Any], shared: Any) -> Sum:

@@ -23,7 +23,7 @@ from .objective import Answer, Objective, Plane
 from .oracles import Key
 from .result import LearningResult, relative
 from .shard_certificate import ShardCertificate
-from .shard_tasks import Job, Place, ShardSource, Sum, evaluate_group, forget, split, tree_sum, visit_group
+from .shard_tasks import Job, Place, ShardSource, Sum, evaluate_group, forget, gather, tree_sum, visit_group
 
 _NEAR, _DEAR_NEAR = 2.5, 1.0
 _OFTEN = 10
@@ -60,18 +60,10 @@ class ShardedObjective(Objective):
     def content(self) -> Iterable[np.ndarray]:
         return (np.frombuffer(self.source.digest(), dtype=np.uint8), self.source.sizes)
 
-    @property
-    def n_groups(self) -> int:
-        """Tasks over all shards: a few for each worker, as the vectors that they return are in memory at the same time."""
-        return 4 * self.executor.n_workers
-
-    def gather(self, function: Any, n_items: int, item: Any, shared: Any, n_groups: int, name: str) -> Any:
-        """The sum over the fixed tree of ``n_items`` items, of which ``item(first, last)`` makes tasks."""
-        return gather(self.executor, function, n_items, item, shared, n_groups, name)
-
     def evaluate(self, w: np.ndarray) -> float:
         r"""The objective, shard by shard, by the independent way of each."""
-        total = self.gather(_slack_group, self.n_shards, lambda a, b: (self.source, a, b), w, self.n_shards, "verify-objective")
+        n = self.n_shards
+        total = gather(self.executor, _slack_group, n, lambda a, b: (self.source, a, b), w, "verify-objective", n)
         return float(0.5 * inner(w, w) + total)
 
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
@@ -91,17 +83,6 @@ def seated(n_shards: int, width: int, random: np.random.Generator) -> list[np.nd
     ends = [n_shards * i // width for i in range(width + 1)]
     seats = [a + random.permutation(b - a) for a, b in pairwise(ends)]
     return [np.array([seat[i] for seat in seats if i < len(seat)]) for i in range(-(-n_shards // width))]
-
-
-def gather(executor: Executor, function: Any, n_items: int, item: Any, shared: Any, n_groups: int, name: str) -> Any:
-    """The sum over the fixed tree of ``n_items`` items, of which ``item(first, last)`` makes about ``n_groups`` tasks; items near
-    each other go to the same worker, in this call and in the next."""
-    nodes = split(n_items, n_groups)
-    names = [f"{name}-{a}-{b - 1}" for a, b in nodes]
-    homes = [executor.n_workers * i // len(nodes) for i in range(len(nodes))]
-    found = executor.run(function, [item(a, b) for a, b in nodes], names, shared, homes)
-    known = dict(zip(nodes, found, strict=True))
-    return tree_sum(0, n_items, lambda a, b: known.get((a, b)))
 
 
 def _slack_group(item: tuple[ShardSource, int, int], w: np.ndarray) -> float:
@@ -173,7 +154,7 @@ class ShardAscent(Learner):
         own = replace(self, checkpoint=folder / "driver")
         training = Training(own, objective, callback)
         with training:
-            own._run(objective, training, self.checkpoint)
+            own._ascend(objective, training, durable=self.checkpoint is not None)
         return training.result()
 
     def _check(self, objective: Any) -> None:
@@ -186,8 +167,11 @@ class ShardAscent(Learner):
             raise InvalidSampleError(f"width is {self.width!r}, wanted None or a number of shards >= 1.")
 
     def _run(self, objective: ShardedObjective, training: Training, init: Any) -> None:  # type: ignore[override]
-        """Run the rounds; ``init`` is the checkpoint that was asked for, without which nothing needs to outlive the training."""
-        rounds = _Rounds(self, objective, training, durable=init is not None)
+        self._ascend(objective, training, durable=True)
+
+    def _ascend(self, objective: ShardedObjective, training: Training, durable: bool) -> None:
+        """The rounds; states are ``durable`` if they outlive the training."""
+        rounds = _Rounds(self, objective, training, durable)
         training.state = rounds.state
         try:
             while rounds.position or not training.step(training.n_iter + 1):
@@ -280,13 +264,14 @@ class _Rounds:
         places = [self.place(k) for k in shards]
         plain = self.sum if not len(self.mu) else self.sum + objective.cone.rows.T @ self.mu
         sigma = min(self.sigma, float(len(shards)))
-        found: Sum = objective.gather(
+        found: Sum = gather(
+            objective.executor,
             visit_group,
             len(places),
             lambda a, b: (self.job, number, places[a:b]),
             (plain, self.mu, sigma, self.dual),
-            objective.executor.n_workers,
             f"visit-{number}",
+            objective.executor.n_workers,
         )
         offset, work, calls, seconds = (float(value) for value in found.scalars)
         objective.n_calls += int(calls)
@@ -342,12 +327,12 @@ class _Rounds:
         for efforts in ((), *_EFFORTS):
             places = [self.place(k) for k in range(objective.n_shards)]
             allowed = 0.25 * tol * (0.5 * inner(w, w) + float(min(self.slack.sum(), objective.C * 1e300)))
-            found: Sum = objective.gather(
+            found: Sum = gather(
+                objective.executor,
                 evaluate_group,
                 len(places),
                 lambda a, b, places=places, allowed=allowed, efforts=efforts: (self.job, places[a:b], allowed, efforts),
                 w,
-                objective.n_groups,
                 f"evaluate-{self.number}",
             )
             offset, reached, proven, calls, seconds = (float(value) for value in found.scalars)
