@@ -171,21 +171,20 @@ class Problem:
 
     @cached_property
     def resolution(self) -> float:
-        """Gap that is numerically nothing: 1e-9 of a low spread of a term, times the number of terms, plus rounding."""
-        from .dual import resolution
+        """Gap at which a solver need not go on: 1e-9 of a low spread of a term, times the number of terms.
+
+        What counts as optimal is decided at the labelling, by `core.scale.tolerance`.
+        """
+        from .scale import resolution
 
         return resolution(self)
 
     @cached_property
     def step(self) -> float:
         """1 if all scores are whole numbers, so that labellings differ by 0 or at least 1; 0 otherwise."""
-        from .dual import step
+        from .scale import step
 
         return step(self)
-
-    def round_gap(self, gap: float) -> float:
-        """A gap between two scores that a proof of ``gap`` leaves open: rounded down to a multiple of `step`."""
-        return min(gap, float(np.floor(gap + self.resolution))) if self.step and np.isfinite(gap) else gap
 
     # ---- scores and bounds -------------------------------------------------------------------------------------
 

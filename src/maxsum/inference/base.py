@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..core.certificate import Certificate, MessageCertificate
+from ..core.certificate import Certificate, MessageCertificate, in_doubt, verdict
 from ..core.dual import centred_score
 from ..core.errors import CertificateError, InvalidProblemError, UnsupportedProblemError
 from ..core.memory import check_room
@@ -22,6 +22,9 @@ from ..core.validation import as_labels
 log = logging.getLogger("maxsum")
 
 Callback = Callable[[TracePoint], Any]
+
+_EXACT_TERMS = 20_000
+"""Nodes and edges up to which a run decides in rational arithmetic what rounding leaves open (about 0.2 s); `verify` always does."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,6 @@ class Run(Interruptible):
         self.relative_score = -np.inf
         self.bound = np.inf
         self.certificate: Certificate | None = None
-        self.gap: float | None = None
         self.termination = Termination.converged
         self.message = ""
         self.marginals: np.ndarray | None = None
@@ -175,15 +177,15 @@ class Run(Interruptible):
         labels = as_labels(labels, self.problem.n_states)
         relative = centred_score(self.problem, labels)
         if relative > self.relative_score:
-            self.labels, self.score, self.gap = labels, self.problem.score(labels), None
+            self.labels, self.score = labels, self.problem.score(labels)
             self.relative_score = relative
             return True
         return False
 
-    def certify(self, bound: float, certificate: Certificate, gap: float | None = None) -> bool:
-        """Keep the certificate if its bound is the best so far; ``gap`` if it is known without cancellation."""
+    def certify(self, bound: float, certificate: Certificate) -> bool:
+        """Keep the certificate if its bound is the best so far. What it proves is computed from it in the end."""
         if bound <= self.bound or self.certificate is None:
-            self.bound, self.certificate, self.gap = bound, certificate, gap
+            self.bound, self.certificate = bound, certificate
             return True
         return False
 
@@ -202,8 +204,7 @@ class Run(Interruptible):
 
     def result(self) -> Result:
         """The best answer, with the gap recomputed from the certificate and the guarantee that follows from it."""
-        gap, bound = self._measure()
-        guarantee = _guarantee(self.problem, self.labels, gap, bound)
+        gap, bound, guarantee = self._measure()
         if guarantee == Guarantee.optimal and self.termination == Termination.stalled:
             self.termination = Termination.converged
         result = Result(
@@ -229,35 +230,29 @@ class Run(Interruptible):
         log.info("%r", result)
         return result
 
-    def _measure(self) -> tuple[float, float]:
-        if self.certificate is None:
-            return np.inf, np.inf
-        if self.gap is not None and self.labels is not None:
-            return self.gap, self.score + self.gap
-        if isinstance(self.certificate, MessageCertificate):
-            from .prepare import measure
+    def _measure(self) -> tuple[float, float, Guarantee]:
+        """Gap, bound and guarantee, from the labelling and the certificate alone.
 
-            bound, gap = measure(self.problem, self.certificate.messages, self.labels, self.score)
-        elif self.labels is not None and np.isfinite(self.bound):
-            bound, gap = self.certificate.evaluate(self.problem, self.labels)
-        else:
-            return np.inf, self.bound
-        if self.labels is None:
-            return np.inf, bound
-        if gap < -self.problem.resolution:
-            raise CertificateError(f"{self.solver}: bound {bound} is below the score {self.score} of its labelling.")
-        gap = max(self.problem.round_gap(gap), 0.0)
-        return gap, self.score + gap
+        Messages are measured by the kernels, with all that rounding could hide. Plain numpy, and rational arithmetic where nothing
+        but rounding stands in the way, decide what these leave open: `Certificate.judge`.
+        """
+        problem, labels, certificate = self.problem, self.labels, self.certificate
+        if certificate is None:
+            return np.inf, np.inf, Guarantee.none if labels is None else Guarantee.feasible
+        found = None
+        if labels is not None and isinstance(certificate, MessageCertificate):
+            from .prepare import evaluate
 
-
-def _guarantee(problem: Problem, labels: np.ndarray | None, gap: float, bound: float) -> Guarantee:
-    if np.isneginf(bound):
-        return Guarantee.infeasible
-    if labels is None:
-        return Guarantee.upper_bound if np.isfinite(bound) else Guarantee.none
-    if gap <= problem.resolution:
-        return Guarantee.optimal
-    return Guarantee.within_gap if np.isfinite(gap) else Guarantee.feasible
+            proof = evaluate(problem, certificate.messages, labels)
+            if np.isfinite(proof.gap):
+                found = verdict(problem, labels, self.score, proof)
+                found = found if found.optimal or not in_doubt(problem, labels, proof) else None
+        if found is None:
+            few = problem.n_nodes + problem.n_edges <= _EXACT_TERMS
+            found = certificate.judge(problem, labels, None if few else False)
+        if found.infeasible and np.isfinite(self.score):
+            raise CertificateError(f"{self.solver}: proven infeasible, but a labelling has the score {self.score}.")
+        return found.gap, found.bound, found.guarantee
 
 
 def _sentence(guarantee: Guarantee) -> str:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.dual import spreads
 from ..core.errors import InvalidProblemError, UnsupportedProblemError
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
+from ..core.scale import spreads
 from ..kernels import convex_bp as kernels
 from ..kernels.net import Net
 from ..kernels.trws import decode
@@ -162,7 +162,7 @@ class ConvexBP(Solver):
         if started is None:
             return
         prepared, messages = started
-        run.certify(measure(problem, messages)[0], MessageCertificate(Messages(messages.edge.copy(), messages.clique)))
+        run.certify(measure(problem, messages), MessageCertificate(Messages(messages.edge.copy(), messages.clique)))
         run.offer(polish(prepared.net, start_labels(prepared.net)))
         if run.step(0):
             return
@@ -230,7 +230,7 @@ class _Descent:
 
     def certify(self) -> None:
         """Keep a copy of the messages if their plain height is the best so far."""
-        bound = measure(self.problem, self.messages)[0]
+        bound = measure(self.problem, self.messages)
         if bound < self.run.bound:
             self.run.certify(bound, MessageCertificate(Messages(self.messages.edge.copy(), self.messages.clique)))
 
@@ -391,7 +391,7 @@ class _Chains(_Descent):
             self._hard_pass(found, forward)
             if run.seconds_left <= 0:
                 break
-        bound = measure(self.problem, found)[0]
+        bound = measure(self.problem, found)
         if bound < run.bound:
             run.certify(bound, MessageCertificate(found))
         self._reserve = 1.2 * _SETTLE / n_passes * (run.seconds - started)

@@ -92,7 +92,7 @@ class AlphaExpansion(Solver):
         prepared, messages = started
         if init is not None:
             given = Messages(init.edge.copy(), init.clique.copy())
-            run.certify(measure(problem, given)[0], MessageCertificate(given))
+            run.certify(measure(problem, given), MessageCertificate(given))
         if self.bound:
             ascend(problem, prepared, messages, run, _PASSES, 0.0)
             if run.termination in (Termination.time_limit, Termination.stopped):

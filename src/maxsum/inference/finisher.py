@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.dual import spreads
 from ..core.errors import InvalidProblemError
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
+from ..core.scale import spreads
 from .base import Run, Solver, Support
 from .convex_bp import ConvexBP
 from .decomposition import descend
@@ -165,7 +165,7 @@ def _smooth(bracket: Bracket) -> None:
     if found.labels is not None:
         run.offer(found.labels)
     if found.messages is not None:
-        bracket.bound(measure(problem, found.messages)[0] - bracket.constant, found.messages)
+        bracket.bound(measure(problem, found.messages) - bracket.constant, found.messages)
     if found.termination == Termination.interrupted:
         raise KeyboardInterrupt
     run.step(run.n_iter + found.n_iter)
@@ -179,7 +179,7 @@ def _interior(bracket: Bracket, messages: Messages) -> None:
     before, width, idle = run.n_iter, np.inf, 0
     for iteration, point in enumerate(iterate(polytope, messages.edge), 1):
         found = Messages(point.messages, problem.zero_messages().clique)
-        bracket.bound(measure(problem, found)[0] - bracket.constant, found)
+        bracket.bound(measure(problem, found) - bracket.constant, found)
         bracket.marginals(point.node, point.edge)
         if iteration % 3 == 0 or bracket.solved:
             labels = np.where(polytope.alive, point.node, -1.0).argmax(axis=1)
@@ -199,7 +199,7 @@ def _simplex(bracket: Bracket) -> None:
     answer = _highs(model, run.seconds_left)
     if answer.dual is not None:
         found = model.messages(answer.dual, problem)
-        bracket.bound(measure(problem, found)[0] - bracket.constant, found)
+        bracket.bound(measure(problem, found) - bracket.constant, found)
     if answer.primal is not None:
         node = model.marginals(answer.primal)
         if bracket.polytope is not None and answer.termination == Termination.converged:

@@ -57,7 +57,7 @@ class LinearProgram(Solver):
             return
         prepared, messages = started
         net = prepared.net
-        run.certify(measure(problem, messages, None)[0], MessageCertificate(messages))
+        run.certify(measure(problem, messages), MessageCertificate(messages))
         if not problem.n_nodes:
             run.offer(np.zeros(0, dtype=np.int32))
             run.step(1)
@@ -69,7 +69,7 @@ class LinearProgram(Solver):
         answer = _highs(model, run.seconds_left)
         if answer.dual is not None:
             found = model.messages(answer.dual, problem)
-            run.certify(measure(problem, found, None)[0], MessageCertificate(found))
+            run.certify(measure(problem, found), MessageCertificate(found))
         if answer.primal is not None:
             marginals = model.marginals(answer.primal)
             labels = _round(marginals)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.dual import spreads
 from ..core.errors import InvalidProblemError
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
+from ..core.scale import spreads
 from ..kernels.local_search import forest_moves, total_score
 from ..kernels.net import Net
 from .base import Run, Solver, Support
@@ -68,7 +68,7 @@ class LocalSearch(Solver):
         prepared = prepare(problem)
         if init is not None or not prepared.feasible:
             messages = problem.zero_messages() if init is None else init
-            run.certify(measure(problem, messages)[0], MessageCertificate(messages))
+            run.certify(measure(problem, messages), MessageCertificate(messages))
         if not prepared.feasible:
             return
         search = ForestSearch(problem, run, self.random_state)

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.dual import edge_centres, own_labels
+from ..core.dual import own_labels
 from ..core.errors import InvalidProblemError
 from ..core.problem import Messages, Problem
 from ..core.qp_certificate import QPCertificate
 from ..core.result import Termination
 from ..core.rows import row_max
+from ..core.scale import edge_centres
 from ..kernels import qp
 from .base import Run, Solver, Support
 from .block_form import BlockForm, block_rows
@@ -74,7 +75,7 @@ class QPRelaxation(Solver):
         known = run.certificate
         start = known.mu if isinstance(known, QPCertificate) and known.mu.shape == problem.unary.shape else None
         messages = problem.zero_messages() if init is None else init
-        run.certify(measure(problem, messages)[0], MessageCertificate(messages))
+        run.certify(measure(problem, messages), MessageCertificate(messages))
         run.offer(start_labels(net))
         relaxed = relax(problem)
 

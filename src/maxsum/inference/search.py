@@ -368,7 +368,6 @@ class _Search:
         bound = self.open_height + self.prepared.constant if run.labels is None else run.score + max(above, 0.0)
         if finished or bound < run.bound:
             run.bound, run.certificate = bound, self.record.certificate()
-            run.gap = max(self.problem.round_gap(above), 0.0) if run.labels is not None else None
 
 
 def _room(problem: Problem) -> packed.Box:

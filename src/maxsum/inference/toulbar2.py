@@ -61,7 +61,7 @@ class Toulbar2(Solver):
         if started is None:
             return
         prepared, messages = started
-        run.certify(measure(problem, messages, None)[0], MessageCertificate(messages))
+        run.certify(measure(problem, messages), MessageCertificate(messages))
         if not problem.n_nodes:
             run.offer(np.zeros(0, dtype=np.int32))
             run.step(1)
