@@ -23,6 +23,9 @@ log = logging.getLogger("maxsum")
 
 Callback = Callable[[TracePoint], Any]
 
+_NUMPY_ENTRIES = 2**20
+"""Table entries of all edges up to which numpy takes 50 ms for a verdict at most; kernels take a tenth of its time."""
+
 _EXACT_TERMS = 20_000
 """Nodes and edges up to which a run decides in rational arithmetic what rounding leaves open (about 0.2 s); `verify` always does."""
 
@@ -231,22 +234,22 @@ class Run(Interruptible):
         return result
 
     def _measure(self) -> tuple[float, float, Guarantee]:
-        """Gap, bound and guarantee, from the labelling and the certificate alone.
+        """Gap, bound and guarantee, from the labelling and the certificate alone: what `Certificate.judge` finds in plain numpy.
 
-        Messages are measured by the kernels, with all that rounding could hide. Plain numpy, and rational arithmetic where nothing
-        but rounding stands in the way, decide what these leave open: `Certificate.judge`.
+        Messages of very large problems are measured by the kernels instead, unless these say "optimal".
         """
         problem, labels, certificate = self.problem, self.labels, self.certificate
         if certificate is None:
             return np.inf, np.inf, Guarantee.none if labels is None else Guarantee.feasible
         found = None
-        if labels is not None and isinstance(certificate, MessageCertificate):
+        large = problem.n_edges * problem.n_labels**2 > _NUMPY_ENTRIES
+        if large and labels is not None and isinstance(certificate, MessageCertificate):
             from .prepare import evaluate
 
             proof = evaluate(problem, certificate.messages, labels)
             if np.isfinite(proof.gap):
                 found = verdict(problem, labels, self.score, proof)
-                found = found if found.optimal or not in_doubt(problem, labels, proof) else None
+                found = None if found.optimal or in_doubt(problem, labels, proof) else found
         if found is None:
             few = problem.n_nodes + problem.n_edges <= _EXACT_TERMS
             found = certificate.judge(problem, labels, None if few else False)
