@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from .problem import Messages, Problem
 
 
+_WHOLE = 2**53
+"""Whole numbers below this are themselves in floating point, and so are their sums."""
+
+
 @dataclass(frozen=True)
 class Verification:
     """What a certificate proves, recomputed.
@@ -163,13 +167,15 @@ def verdict(
     infeasible = bound == -np.inf
     if labels is None or not np.isfinite(score):
         if problem.step and math.isfinite(bound):
-            bound = float(math.floor(bound))
+            bound = Fraction(math.floor(bound))
         return Verification(score, _float_up(bound), np.inf, False, infeasible, exact)
     if gap < 0:
         raise CertificateError(f"the bound {float(bound)} lies below the score {score} of the labelling.")
     if problem.step and math.isfinite(gap):
-        gap = float(math.floor(gap))
-        bound = score + gap
+        gap = Fraction(math.floor(gap))
+        bound = Fraction(math.floor(bound))
+        if abs(score) + gap < _WHOLE:
+            bound = min(bound, Fraction(score) + gap)
     optimal = math.isfinite(gap) and (gap == 0 or bool(gap <= tolerance(problem, labels)))
     return Verification(score, _float_up(bound), _float_up(gap), optimal, infeasible, exact)
 
@@ -183,7 +189,7 @@ def in_doubt(problem: Problem, labels: np.ndarray | None, proof: Evaluation) -> 
     if labels is None or not np.isfinite(proof.gap):
         return False
     least = max(proof.gap - 4 * proof.rounding, 0.0)
-    return least < problem.step if problem.step else least <= tolerance(problem, labels)
+    return least < 1 if problem.step else least <= tolerance(problem, labels)
 
 
 def _refuted(

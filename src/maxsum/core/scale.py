@@ -17,9 +17,6 @@ UNIT = 2.0**-53
 RELATIVE = 1e-9
 """Share of the score's own variation that a gap may have in an answer that is called optimal (the project's design page, section 5)."""
 
-TIE = 16 * UNIT
-"""Values of one term that differ by less, relative to their size, are the same number computed in two ways."""
-
 _SMALLEST, _NORMAL = 5e-324, 2.3e-308
 """The smallest number above 0, and the smallest that has all its digits."""
 
@@ -102,15 +99,15 @@ def resolution(problem: Problem) -> float:
 
 
 def tolerance(problem: Problem, labels: np.ndarray) -> float:
-    """Gap up to which a labelling counts as optimal: 1e-9 of `variation`."""
-    return RELATIVE * variation(problem, labels)
+    """Gap up to which a labelling counts as optimal: 1e-9 of `variation`; none if all scores are whole numbers."""
+    return 0.0 if problem.step else RELATIVE * variation(problem, labels)
 
 
 def variation(problem: Problem, labels: np.ndarray) -> float:
     r"""How much the score varies at a labelling, from what the labelling touches.
 
     For a term :math:`t` let :math:`d_t` be the distance of its value at the labelling from the nearest other finite value that the
-    term has (by more than rounding). With :math:`d` a low one of all :math:`d_t` (the least of 100 terms; of more, the twentieth
+    term has. With :math:`d` a low one of all :math:`d_t` (the least of 100 terms; of more, the twentieth
     part may be lower), taken for nodes, edges and cliques apart, the variation is the least of these times the number of terms
     that vary. So a soft constraint of 1e14 that the labelling obeys, or a reward that it cannot reach, does not count as
     long as some terms distinguish labels by less: the size of such terms never excuses a gap.
@@ -150,8 +147,7 @@ def _nearest(at: np.ndarray, values: np.ndarray) -> np.ndarray:
         return np.full(len(at), np.inf)
     finite = np.where(np.isfinite(values), values, 0.0)
     apart = np.abs(finite - at[:, None])
-    other = np.isfinite(values) & (apart > TIE * np.maximum(np.abs(finite), np.abs(at)[:, None]))
-    return np.where(other, apart, np.inf).min(axis=1)
+    return np.where(np.isfinite(values) & (apart > 0), apart, np.inf).min(axis=1)
 
 
 def vanishing(problem: Problem) -> float:

@@ -129,7 +129,7 @@ def _search(problem: Problem, time_limit: float | None, init: Any, callback: Cal
     """Stages of row 5: each starts from the result of the one before, until the gap is closed or time is over."""
     why = f"row {len(TABLE) + 2} (general)"
     first = TRWS(time_limit=time_limit).solve(problem, init, callback)
-    if _over(first):
+    if _over(first, problem.resolution):
         return replace(first, message=f"{why}: {first.message}")
     why += f": TRWS left a gap of {first.gap:.3g}"
     patience = _SEARCH_SECONDS["small" if problem.n_nodes <= _SMALL_NODES else "large"]
@@ -139,15 +139,15 @@ def _search(problem: Problem, time_limit: float | None, init: Any, callback: Cal
         lp = LPFinisher(tol=1e-4, time_limit=max(0.0, 0.2 * (deadline - first.seconds))).solve(problem, first, callback)
         best = _after(first, lp) if lp.gap < first.gap else replace(first, seconds=first.seconds + lp.seconds)
         why += f", the LP one of {lp.gap:.3g}"
-        if _over(lp) and lp.termination != Termination.time_limit:
+        if _over(lp, problem.resolution) and lp.termination != Termination.time_limit:
             return replace(best, message=f"{why}: {lp.message}")
     last = BranchAndBound(time_limit=max(0.0, deadline - best.seconds)).solve(problem, best, callback)
     return replace(_after(best, last), message=f"{why}; {last.message}")
 
 
-def _over(result: Result) -> bool:
-    """Whether there is nothing left to do, or no time to do it."""
-    if result.guarantee in (Guarantee.optimal, Guarantee.infeasible):
+def _over(result: Result, resolution: float) -> bool:
+    """Whether there is nothing left to do, or no time to do it: a gap below the resolution is rounding, which no search takes away."""
+    if result.guarantee in (Guarantee.optimal, Guarantee.infeasible) or result.gap <= resolution:
         return True
     return result.termination in (Termination.time_limit, Termination.interrupted, Termination.stopped)
 
