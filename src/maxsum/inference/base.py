@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ..core.memory import check_room
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination, TracePoint
 from ..core.validation import as_labels
+from ..kernels.clock import Clock
 
 log = logging.getLogger("maxsum")
 
@@ -108,9 +108,12 @@ def check_time_limit(time_limit: Any) -> None:
 class Interruptible:
     """A run with a clock, used as a context: ``Ctrl-C`` inside ends the block and leaves the best so far."""
 
-    started: float
     time_limit: float | None
     termination: Termination
+
+    def __init__(self, time_limit: float | None = None):
+        check_time_limit(time_limit)
+        self.time_limit, self.clock = time_limit, Clock(time_limit)
 
     def __enter__(self) -> Self:
         return self
@@ -125,23 +128,22 @@ class Interruptible:
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.started
+        """Wall time so far, compiling included."""
+        return self.clock.seconds
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the time limit (``inf`` without one)."""
-        return np.inf if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
+        """Seconds until the time limit (``inf`` without one); those that numba spends compiling do not count."""
+        return self.clock.left
 
 
 class Run(Interruptible):
     """State of one solve: clock, limits, callback, trace, best labelling, best certificate."""
 
     def __init__(self, solver: str, problem: Problem, time_limit: float | None = None, callback: Callback | None = None):
-        check_time_limit(time_limit)
+        super().__init__(time_limit)
         self.solver, self.problem = solver, problem
         self.callback = callback
-        self.started = time.perf_counter()
-        self.time_limit = time_limit
         self.labels: np.ndarray | None = None
         self.score = -np.inf
         self.relative_score = -np.inf
@@ -155,7 +157,6 @@ class Run(Interruptible):
         self.fixed: np.ndarray | None = None
         self.n_iter = 0
         self.trace: list[TracePoint] = []
-        self._compiled = _compile_seconds()
 
     def warm_start(self, init: Any) -> Messages | None:
         """Messages of ``init``; a result's labelling is offered at once, and its certificate kept until a better one comes."""
@@ -195,7 +196,7 @@ class Run(Interruptible):
         if self.callback is not None and self.callback(point):
             self.termination = Termination.stopped
             return True
-        if self.time_limit is not None and self.seconds >= self.time_limit:
+        if self.seconds_left <= 0:
             self.termination = Termination.time_limit
             return True
         return False
@@ -221,7 +222,7 @@ class Run(Interruptible):
             fixed=self.fixed,
             n_iter=self.n_iter,
             seconds=self.seconds,
-            compile_seconds=_compile_seconds() - self._compiled,
+            compile_seconds=self.clock.compile_seconds,
             trace=tuple(self.trace),
         )
         if result.labels is not None:
@@ -269,10 +270,3 @@ def _sentence(guarantee: Guarantee) -> str:
         Guarantee.infeasible: "proven: no labelling satisfies the hard constraints",
         Guarantee.none: "nothing was found",
     }[guarantee]
-
-
-def _compile_seconds() -> float:
-    import sys
-
-    jit = sys.modules.get("maxsum.kernels.jit")
-    return 0.0 if jit is None else float(jit.compile_clock.seconds)

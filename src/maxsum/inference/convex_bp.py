@@ -377,7 +377,7 @@ class _Chains(_Descent):
 
     def decode(self) -> None:
         """Passes with hard maxima on a copy of the messages, and the labellings that they give."""
-        run, started = self.run, self.run.seconds
+        run, started = self.run, self.run.clock.used
         self.believe(False)
         run.offer(polish(self.net, self.beliefs.argmax(axis=1)))
         found = Messages(self.messages.edge.copy(), self.messages.clique)
@@ -394,4 +394,4 @@ class _Chains(_Descent):
         bound = measure(self.problem, found)[0]
         if bound < run.bound:
             run.certify(bound, MessageCertificate(found))
-        self._reserve = 1.2 * _SETTLE / n_passes * (run.seconds - started)
+        self._reserve = 1.2 * _SETTLE / n_passes * (run.clock.used - started)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -199,17 +198,18 @@ class _Search:
         domain = (self.base > -np.inf).astype(np.uint8)
         number = self.record.add_box(-1, 0, -1, _OTHER, self.record.add_messages(messages))
         self.stack = [_Box(number, domain, 0, messages, 0, np.inf)]
-        began = pulse = time.perf_counter()
+        clock = self.run.clock
+        began = pulse = clock.used
         budget, closed = 1, 0
         try:
             if self.soft:
-                self.search_locally(0.1 * self.run.seconds, _LOCAL_FIRST)
+                self.search_locally(0.1 * clock.used, _LOCAL_FIRST)
             while self.stack or self.heap:
                 if self.solver.max_nodes is not None and self.n_boxes >= self.solver.max_nodes:
                     self.run.termination = Termination.iteration_limit
                     return
-                if time.perf_counter() - pulse > 0.05 or self.run.seconds_left == 0:
-                    pulse = time.perf_counter()
+                if clock.used - pulse > 0.05 or self.run.seconds_left == 0:
+                    pulse = clock.used
                     if self.run.step(self.n_boxes, max(self.open_height + self.prepared.constant, self.run.score)):
                         return
                     self.search_locally(self.local_share * (pulse - began - _LOCAL_DELAY))
@@ -236,9 +236,9 @@ class _Search:
             self.local = ForestSearch(self.problem, self.run)
             self.local_moves = self.local.moves()
         while self.local_seconds < seconds and self.local.n_moves < max_moves:
-            started = time.perf_counter()
+            started = self.run.clock.used
             next(self.local_moves)
-            self.local_seconds += time.perf_counter() - started
+            self.local_seconds += self.run.clock.used - started
 
     @property
     def open_height(self) -> float:

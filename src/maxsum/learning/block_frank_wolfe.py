@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import UnsupportedProblemError
+from ..kernels.clock import Clock
 from .driver import Learner, Training
 from .objective import Answer, MarginObjective, Objective
 from .planes import PlaneStore, few_weights
@@ -224,14 +224,14 @@ def feasible(objective: Objective, w: np.ndarray) -> np.ndarray:
 def certain(objective: Objective, w: np.ndarray, answer: Answer, dual: float, tol: float, seconds: float) -> Answer:
     """The answer with its open brackets closed as far as the tolerance needs it: by more sweeps first, by `TRWS` to its end if what
     the labellings reach is within the tolerance, and by an exact search when nothing but the brackets keeps the gap open."""
-    ends = time.perf_counter() + seconds
+    clock = Clock(seconds)
     for effort, reach in _EFFORTS:
         reached = objective.primal(w, np.maximum(answer.value, 0.0))
         left = reached - dual
         allowed = max(tol * reached - left, 0.25 * tol * reached, 0.25 * left)
         if is_exact(answer) or left > reach * tol * reached:
             break
-        answer = objective.close(w, answer, allowed, (effort,), ends - time.perf_counter())
+        answer = objective.close(w, answer, allowed, (effort,), clock.left)
     return answer
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import InvalidProblemError
 from ..kernels import simplex_blocks as kernel
+from ..kernels.clock import Clock
 from .qp_steps import (
     ReducedSolution,
     block_sums,
@@ -214,7 +214,7 @@ class ReducedQP:
         piqp : bool
             Whether PIQP may be called where the own steps crawl.
         """
-        started = time.perf_counter()
+        clock = Clock(time_limit)
         layout = self._layout()
         budget = (_WORK if not self.crawled else _WORK // 4) * self._n**2 + 200_000
         steps, stalled, calls, used = 0, 0, 0, {"smo": True}
@@ -224,8 +224,7 @@ class ReducedQP:
             steps += self._smo(*layout, tol, budget)
             self._tidy()
             facts = self._measure(tol)
-            late = time_limit is not None and time.perf_counter() - started > time_limit
-            if facts["converged"] or late or stalled > 2:
+            if facts["converged"] or clock.left <= 0 or stalled > 2:
                 break
             before = facts["value"]
             if piqp and (turn > 0 or self.crawled) and calls < _PIQP_CALLS and self._interior_point(facts, near, calls, tol):
@@ -236,9 +235,7 @@ class ReducedQP:
             self._tidy()
             stalled = stalled + 1 if self.value <= before + 8 * _EPS * abs(before) else 0
         self.crawled = calls > 0
-        return ReducedSolution(
-            self.alpha.copy(), **facts, steps=steps, method="+".join(used), seconds=time.perf_counter() - started
-        )
+        return ReducedSolution(self.alpha.copy(), **facts, steps=steps, method="+".join(used), seconds=clock.seconds)
 
     def _faces(self) -> bool:
         """Newton steps, fewer where the face is large."""
