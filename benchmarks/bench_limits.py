@@ -40,11 +40,13 @@ def problems(quick: bool = False) -> Iterator[tuple[str, Callable[[], ms.Problem
         def make() -> ms.Problem:
             rng = np.random.default_rng(side * k)
             graph = ms.Graph.grid(side, side)
+            apart = np.abs(np.subtract.outer(np.arange(k), np.arange(k)))
             tables: np.ndarray = {
                 "Potts": lambda: 0.6 * np.eye(k),
-                "ordered": lambda: -0.5 * np.abs(np.subtract.outer(np.arange(k), np.arange(k))),
+                "ordered": lambda: -0.5 * apart,
                 "one table": lambda: rng.normal(size=(k, k)),
                 "own tables": lambda: rng.normal(size=(graph.n_edges, k, k)),
+                "own metrics": lambda: rng.uniform(0.3, 1, size=(graph.n_edges, 1, 1)) * -np.minimum(apart, 4),
                 "forbidden pairs": lambda: np.where(np.eye(k) > 0, -np.inf, rng.normal(size=(k, k))),
             }[kind]()
             return _problem(graph, k, rng, tables)
@@ -67,11 +69,13 @@ def problems(quick: bool = False) -> Iterator[tuple[str, Callable[[], ms.Problem
     yield "grid 80x80, K=2, own tables", grid(80, 2, "own tables")
     yield "grid 80x80, K=20, Potts", grid(80, 20, "Potts")
     yield "grid 80x80, K=20, ordered", grid(80, 20, "ordered")
+    yield "grid 80x80, K=20, own metrics", grid(80, 20, "own metrics")
     yield "grid 80x80, K=8, one table", grid(80, 8, "one table")
     yield "grid 80x80, K=5, forbidden pairs", grid(80, 5, "forbidden pairs")
     yield "random, 1600 nodes, degree 8, K=20", random(1600, 8, 20)
     yield "random, 6400 nodes, degree 4, K=10", random(6400, 4, 10)
     yield "random, 6400 nodes, degree 2, K=4", random(6400, 2, 4)
+    yield "random, 6400 nodes, degree 8, K=20", random(6400, 8, 20)
 
 
 def measured(call: Callable[[], Any], limit: float) -> float:

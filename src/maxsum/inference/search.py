@@ -110,7 +110,7 @@ class _Seen(NamedTuple):
 class _Record:
     """The branching tree as it grows; ``full`` once it has passed its size.
 
-    The sets of messages are kept sparsely, one after the other, in buffers that double their size.
+    The sets of messages are kept sparsely, one after the other, in buffers that grow in place.
     """
 
     def __init__(self, problem: Problem, limit: int):
@@ -134,9 +134,9 @@ class _Record:
         if not self.full:
             used = self.ptr[-1]
             if used + self.entries > len(self.value):
-                more = len(self.value) + self.entries
-                self.index = np.concatenate([self.index, np.empty(more, dtype=self.index.dtype)])
-                self.value = np.concatenate([self.value, np.empty(more)])
+                size = len(self.value) + len(self.value) // 8 + 4 * self.entries
+                self.index.resize(size, refcheck=False)  # by realloc, which mostly moves no memory: a copy takes seconds at last
+                self.value.resize(size, refcheck=False)
             self.ptr.append(packed.pack_messages(*messages, self.index, self.value, used))
         return len(self.ptr) - 2
 
