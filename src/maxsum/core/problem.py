@@ -101,8 +101,8 @@ class Problem:
         states, scores = states_and_unary(graph, unary, n_states)
         n_labels = scores.shape[1]
         bank, number, weight = tables_and_edges(graph, states, n_labels, tables, edge_table, edge_weight)
-        arrays = (own(array) for array in (scores, bank, number, weight, states))
-        self._set(graph, *arrays, Cliques.build(cliques, states, n_labels), float(offset))
+        built = Cliques.build(cliques, states, n_labels)
+        self._set(graph, own(scores), own(bank), own(number), own(weight), own(states), built, float(offset))
 
     def _set(self, graph, unary, tables, edge_table, edge_weight, n_states, cliques, offset) -> None:  # type: ignore[no-untyped-def]
         values = dict(

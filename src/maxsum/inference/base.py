@@ -17,11 +17,17 @@ from ..core.memory import check_room
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination, TracePoint
 from ..core.validation import as_labels
-from ..kernels.clock import Clock
+from ..kernels.clock import Clock as Clock
 
 log = logging.getLogger("maxsum")
 
 Callback = Callable[[TracePoint], Any]
+
+_SLACK, _SHARE = 0.1, 0.025
+"""A step is not begun if, as long as the last one, it would end by more than so many seconds and this share of the limit after the limit. It is
+half of what a run may overrun; less would leave more of the time unused."""
+_EVALUATE_SECONDS, _EVALUATE_SHARE = 2e-8, 0.1
+"""Seconds a cell of an edge's table in evaluating a proof of messages, for which a run ends earlier, and the most that this may take of the limit."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +117,13 @@ class Interruptible:
     time_limit: float | None
     termination: Termination
 
+    reserve: float = 0.0
+    """Seconds before the limit that belong to what comes after the last step."""
+
     def __init__(self, time_limit: float | None = None):
         check_time_limit(time_limit)
         self.time_limit, self.clock = time_limit, Clock(time_limit)
+        self._lap: float | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -133,8 +143,15 @@ class Interruptible:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the time limit (``inf`` without one); those that numba spends compiling do not count."""
-        return self.clock.left
+        """Seconds until the time limit (``inf`` without one), less the `reserve`; those that numba spends compiling do not count."""
+        return max(0.0, self.clock.left - self.reserve)
+
+    def late(self) -> bool:
+        """Whether time is up, or would be well before the end of another step as long as the last one; to be asked once a step."""
+        used = self.clock.used
+        last, self._lap = 0.0 if self._lap is None else used - self._lap, used
+        left = self.seconds_left
+        return left <= 0 or (self.time_limit is not None and last > left + _SLACK + _SHARE * self.time_limit)
 
 
 class Run(Interruptible):
@@ -144,6 +161,9 @@ class Run(Interruptible):
         super().__init__(time_limit)
         self.solver, self.problem = solver, problem
         self.callback = callback
+        if time_limit is not None:
+            cells = problem.n_edges * problem.n_labels**2
+            self.reserve = min(_EVALUATE_SECONDS * cells, _EVALUATE_SHARE * time_limit)
         self.labels: np.ndarray | None = None
         self.score = -np.inf
         self.relative_score = -np.inf
@@ -196,7 +216,7 @@ class Run(Interruptible):
         if self.callback is not None and self.callback(point):
             self.termination = Termination.stopped
             return True
-        if self.seconds_left <= 0:
+        if self.late():
             self.termination = Termination.time_limit
             return True
         return False

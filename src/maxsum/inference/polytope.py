@@ -14,6 +14,8 @@ from .base import Run
 from .prepare import Prepared
 
 _MAX_PAIRS = 1 << 25
+_PAIR_SECONDS = 5e-8
+"""A pair of labels of an edge in the repair of pseudo-marginals, which is left undone where there is no time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +119,7 @@ class Bracket:
 
     def marginals(self, node: np.ndarray, edge: np.ndarray) -> None:
         """Pseudo-marginals, repaired where they are not feasible; a clique gets the least of its members' marginals."""
-        if self.polytope is None:
+        if self.polytope is None or self.run.seconds_left < _PAIR_SECONDS * self.polytope.pair.size:
             return
         node, edge, feasible = self.polytope.repair(node, edge)
         value, net = -np.inf, self.prepared.net

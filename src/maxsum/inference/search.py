@@ -135,7 +135,9 @@ class _Record:
             used = self.ptr[-1]
             if used + self.entries > len(self.value):
                 size = len(self.value) + len(self.value) // 8 + 4 * self.entries
-                self.index.resize(size, refcheck=False)  # by realloc, which mostly moves no memory: a copy takes seconds at last
+                self.index.resize(
+                    size, refcheck=False
+                )  # by realloc, which mostly moves no memory: a copy takes seconds at last
                 self.value.resize(size, refcheck=False)
             self.ptr.append(packed.pack_messages(*messages, self.index, self.value, used))
         return len(self.ptr) - 2

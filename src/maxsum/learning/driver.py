@@ -136,7 +136,7 @@ class Training(Interruptible):
         if self.callback is not None and self.callback(point):
             self.termination = Termination.stopped
             return True
-        if self.seconds_left <= 0:
+        if self.late():
             self.termination = Termination.time_limit
             return True
         return point.iteration >= self.learner.max_iter
