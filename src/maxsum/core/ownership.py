@@ -25,10 +25,14 @@ def is_own(array: Any) -> bool:
 
 
 def own(array: np.ndarray) -> np.ndarray:
-    """A read-only view, to be used in place of an array that no caller holds; one that is ours already is returned as it is."""
+    """A read-only view, to be used in place of an array that no caller holds (nor one that it is a view of); one that is ours already is
+    returned as it is."""
     if is_own(array):
         return array
-    array.flags.writeable = False
+    part: Any = array
+    while isinstance(part, np.ndarray):
+        part.flags.writeable = False
+        part = part.base
     return array.view(_Held).view(_Held).view(np.ndarray)  # numpy skips a single view between two arrays of one type
 
 

@@ -49,7 +49,7 @@ def _array(values: Any, name: str) -> np.ndarray:
 def _check_whole(values: Any, given: np.ndarray, name: str) -> None:
     """Refuse whole numbers that float64 would round: beyond 2**53 only some can be held."""
     if given.dtype.kind == "f":  # numpy made floats of a list that holds fractions as well
-        if not isinstance(values, (list, tuple)) or not (np.abs(given) > EXACT).any():
+        if not isinstance(values, (list, tuple)) or not (np.abs(given) >= EXACT).any():
             return
         given = np.array([n for n in np.asarray(values, dtype=object).flat if isinstance(n, (int, np.integer))], dtype=object)
     elif given.dtype.itemsize < 8 or given.dtype.kind == "b":

@@ -110,7 +110,7 @@ class Builder:
         total = first + second
         if np.any(np.isfinite(total) & (np.abs(total) > LARGEST)):
             self._fail(f"functions with the same scope add up to more than {LARGEST} in size.")
-        large = np.isfinite(total) & (np.abs(total) > EXACT) & (first == np.rint(first)) & (second == np.rint(second))
+        large = np.isfinite(total) & (np.abs(total) >= EXACT) & (first == np.rint(first)) & (second == np.rint(second))
         if any(int(a) + int(b) != int(c) for a, b, c in zip(first[large], second[large], total[large], strict=True)):
             self._fail("whole numbers of functions with the same scope add up to one beyond 2**53 that a float64 would round.")
         return np.asarray(total)

@@ -278,7 +278,7 @@ class _Reader:
         wrong[infinite] = [not _is_written_inf(items[i]) for i in infinite]
         if wrong.any() or any(isinstance(item, str) and "_" in item for item in items):
             self._bad(title, items)
-        for i in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) > EXACT)):
+        for i in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= EXACT)):
             text = str(items[i])
             if text.lstrip("+-").isdigit() and int(text) != int(numbers[i]):
                 self._fail(f"{title} has the cost {shown(text)}, a whole number beyond 2**53 that a float64 would round.")

@@ -258,7 +258,7 @@ class Tokens:
             if not good.all():
                 bad = int(np.argmin(good))
                 self._fail_at(first + bad, f"{what} is {shown(tokens[bad])}, wanted {_interval(low, high)}.{hint}")
-            for i in np.flatnonzero(np.abs(values) > EXACT) if whole else ():
+            for i in np.flatnonzero(np.isfinite(values) & (np.abs(values) >= EXACT)) if whole else ():
                 if tokens[i].lstrip(b"+-").isdigit() and int(tokens[i]) != int(values[i]):
                     self._fail_at(
                         first + int(i), f"{what} is {shown(tokens[i])}, a whole number beyond 2**53 that a float64 would round."
