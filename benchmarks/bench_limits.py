@@ -68,7 +68,7 @@ def problems(quick: bool = False) -> Iterator[tuple[str, Callable[[], ms.Problem
         return
     yield "grid 40x40, K=5, Potts", grid(40, 5, "Potts")
     yield "grid 40x40, K=20, own tables", grid(40, 20, "own tables")
-    yield "grid 14x114, K=2, own tables", grid(14, 2, "own tables", 114)
+    yield "grid 13x123, K=2, own tables", grid(13, 2, "own tables", 123)
     yield "grid 80x80, K=2, own tables", grid(80, 2, "own tables")
     yield "grid 80x80, K=20, Potts", grid(80, 20, "Potts")
     yield "grid 80x80, K=20, ordered", grid(80, 20, "ordered")
