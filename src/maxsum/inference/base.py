@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ..core.memory import check_room
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination, TracePoint
 from ..core.validation import as_labels
+from ..kernels.clock import Clock as Clock
 
 log = logging.getLogger("maxsum")
 
@@ -28,6 +28,12 @@ _NUMPY_ENTRIES = 2**20
 
 _EXACT_TERMS = 20_000
 """Nodes and edges up to which a run decides in rational arithmetic what rounding leaves open (about 0.2 s); `verify` always does."""
+
+_SLACK, _SHARE = 0.1, 0.025
+"""A step is not begun if, as long as the last one, it would end by more than so many seconds and this share of the limit after the limit. It is
+half of what a run may overrun; less would leave more of the time unused."""
+_EVALUATE_SECONDS, _EVALUATE_SHARE = 2e-8, 0.1
+"""Seconds a cell of an edge's table in evaluating a proof of messages, for which a run ends earlier, and the most that this may take of the limit."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +120,16 @@ def check_time_limit(time_limit: Any) -> None:
 class Interruptible:
     """A run with a clock, used as a context: ``Ctrl-C`` inside ends the block and leaves the best so far."""
 
-    started: float
     time_limit: float | None
     termination: Termination
+
+    reserve: float = 0.0
+    """Seconds before the limit that belong to what comes after the last step."""
+
+    def __init__(self, time_limit: float | None = None):
+        check_time_limit(time_limit)
+        self.time_limit, self.clock = time_limit, Clock(time_limit)
+        self._lap: float | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -131,23 +144,32 @@ class Interruptible:
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.started
+        """Wall time so far, compiling included."""
+        return self.clock.seconds
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the time limit (``inf`` without one)."""
-        return np.inf if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
+        """Seconds until the time limit (``inf`` without one), less the `reserve`; those that numba spends compiling do not count."""
+        return max(0.0, self.clock.left - self.reserve)
+
+    def late(self) -> bool:
+        """Whether time is up, or would be well before the end of another step as long as the last one; to be asked once a step."""
+        used = self.clock.used
+        last, self._lap = 0.0 if self._lap is None else used - self._lap, used
+        left = self.seconds_left
+        return left <= 0 or (self.time_limit is not None and last > left + _SLACK + _SHARE * self.time_limit)
 
 
 class Run(Interruptible):
     """State of one solve: clock, limits, callback, trace, best labelling, best certificate."""
 
     def __init__(self, solver: str, problem: Problem, time_limit: float | None = None, callback: Callback | None = None):
-        check_time_limit(time_limit)
+        super().__init__(time_limit)
         self.solver, self.problem = solver, problem
         self.callback = callback
-        self.started = time.perf_counter()
-        self.time_limit = time_limit
+        if time_limit is not None:
+            cells = problem.n_edges * problem.n_labels**2
+            self.reserve = min(_EVALUATE_SECONDS * cells, _EVALUATE_SHARE * time_limit)
         self.labels: np.ndarray | None = None
         self.score = -np.inf
         self.relative_score = -np.inf
@@ -160,7 +182,6 @@ class Run(Interruptible):
         self.fixed: np.ndarray | None = None
         self.n_iter = 0
         self.trace: list[TracePoint] = []
-        self._compiled = _compile_seconds()
 
     def warm_start(self, init: Any) -> Messages | None:
         """Messages of ``init``; a result's labelling is offered at once, and its certificate kept until a better one comes."""
@@ -200,7 +221,7 @@ class Run(Interruptible):
         if self.callback is not None and self.callback(point):
             self.termination = Termination.stopped
             return True
-        if self.time_limit is not None and self.seconds >= self.time_limit:
+        if self.late():
             self.termination = Termination.time_limit
             return True
         return False
@@ -225,7 +246,7 @@ class Run(Interruptible):
             fixed=self.fixed,
             n_iter=self.n_iter,
             seconds=self.seconds,
-            compile_seconds=_compile_seconds() - self._compiled,
+            compile_seconds=self.clock.compile_seconds,
             trace=tuple(self.trace),
         )
         if result.labels is not None:
@@ -267,10 +288,3 @@ def _sentence(guarantee: Guarantee) -> str:
         Guarantee.infeasible: "proven: no labelling satisfies the hard constraints",
         Guarantee.none: "nothing was found",
     }[guarantee]
-
-
-def _compile_seconds() -> float:
-    import sys
-
-    jit = sys.modules.get("maxsum.kernels.jit")
-    return 0.0 if jit is None else float(jit.compile_clock.seconds)

@@ -25,6 +25,8 @@ _MAX_HALVES = 60
 _LARGE = 1_000_000
 _COUNTINGS = ("trw", "uniform")
 _COLDEST = 1e-290
+_PAIR_SECONDS = 1e-8
+"""A pair of labels of an edge in the value of the beliefs, which is not asked for where there is no time."""
 _FIRST, _SLOW, _BRIEF, _SETTLE, _LOOK = 0.125, 1e-3, 6, 20, (1, 2, 5, 11, 19)
 
 
@@ -282,8 +284,10 @@ class _Descent:
         self.evaluate()
         self.certify()
         run.marginals = self.beliefs
-        lower = kernels.relaxed_value(self.net, self.joined, self.epsilon, self.count.edge, self.beliefs)
-        lower += self.prepared.constant
+        lower = -np.inf
+        if run.seconds_left >= _PAIR_SECONDS * self.problem.n_edges * self.problem.n_labels**2:
+            lower = kernels.relaxed_value(self.net, self.joined, self.epsilon, self.count.edge, self.beliefs)
+            lower += self.prepared.constant
         within = f"between {lower:.10g} and" if np.isfinite(lower) else "at or below"
         run.message = (
             f"ConvexBP: smoothed height {self.value + self.prepared.constant:.10g} at epsilon {self.epsilon:.4g}; "
@@ -377,7 +381,7 @@ class _Chains(_Descent):
 
     def decode(self) -> None:
         """Passes with hard maxima on a copy of the messages, and the labellings that they give."""
-        run, started = self.run, self.run.seconds
+        run, started = self.run, self.run.clock.used
         self.believe(False)
         run.offer(polish(self.net, self.beliefs.argmax(axis=1)))
         found = Messages(self.messages.edge.copy(), self.messages.clique)
@@ -394,4 +398,4 @@ class _Chains(_Descent):
         bound = measure(self.problem, found)
         if bound < run.bound:
             run.certify(bound, MessageCertificate(found))
-        self._reserve = 1.2 * _SETTLE / n_passes * (run.seconds - started)
+        self._reserve = 1.2 * _SETTLE / n_passes * (run.clock.used - started)

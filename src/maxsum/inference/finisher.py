@@ -16,7 +16,7 @@ from .convex_bp import ConvexBP
 from .decomposition import descend
 from .icm import polish
 from .interior import iterate
-from .linear_program import _highs, _model
+from .linear_program import relax
 from .polytope import Bracket
 from .prepare import measure, prepare
 from .trws import ascend
@@ -195,12 +195,11 @@ def _interior(bracket: Bracket, messages: Messages) -> None:
 def _simplex(bracket: Bracket) -> None:
     """HiGHS, with the bracket from its answer."""
     problem, run, net = bracket.problem, bracket.run, bracket.prepared.net
-    model = _model(net)
-    answer = _highs(model, run.seconds_left)
-    if answer.dual is not None:
+    model, answer = relax(net, run)
+    if model is not None and answer.dual is not None:
         found = model.messages(answer.dual, problem)
         bracket.bound(measure(problem, found) - bracket.constant, found)
-    if answer.primal is not None:
+    if model is not None and answer.primal is not None:
         node = model.marginals(answer.primal)
         if bracket.polytope is not None and answer.termination == Termination.converged:
             edge = np.zeros(bracket.polytope.pair.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ..core.certificate import EliminationCertificate, MessageCertificate
 from ..core.elimination import EliminationOrder, elimination_order
 from ..core.problem import Messages, Problem
+from ..core.result import Termination
 from ..core.scale import table_centres
 from .base import Run, Solver, Support
 from .icm import polish, start_labels
@@ -21,6 +23,8 @@ _NAME_WIDTH_NODES, _NAME_WIDTH_EDGES = 300, 1000
 _PEELS = 100
 _STEP = 1 << 20
 _OVERHEAD = 1 << 14
+_CELL_SECONDS = 4e-9
+"""A cell of a bag, for each term that is added and for the maximum; a bag that needs more than is left is not begun."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,10 @@ class _Elimination:
         rank = self.rank.tolist()
         with np.errstate(invalid="ignore"):
             for i, separator in enumerate(separators):
+                cells = states[nodes[i]] * math.prod(states[w] for w in separator)
+                if cells * (2 + len(self.edges[i]) + len(self.inbox[i])) * _CELL_SECONDS > run.seconds_left:
+                    run.termination = Termination.time_limit
+                    return False
                 values = self._bag(i, states, centre)
                 best = np.maximum.reduce(values, axis=0)
                 top = best.max()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -121,11 +120,11 @@ class ForestSearch:
         labels, left = self.best.copy(), min(length, max_moves)
         while left > 0:
             chunk = min(left, max(1, int(_CHUNK_SECONDS / self.pace)) if self.pace else 1)
-            started = time.perf_counter()
+            started = self.run.clock.used
             temperature = forest_moves(
                 self.net, chunk, temperature, factor, _GUMBEL, self.seed, labels, self.best, self.level, self.work
             )
-            self.pace = (time.perf_counter() - started) / chunk
+            self.pace = (self.run.clock.used - started) / chunk
             left -= chunk
             self.n_moves += chunk
             if self.run.offer(self.best):

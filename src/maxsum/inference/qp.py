@@ -23,6 +23,8 @@ from .prepare import measure, prepare
 from .simplex_qp import QPPoint, minimise_simplex_qp
 
 _POLISH_ROUNDS = 4
+_CELL_SECONDS = 7e-8
+"""An entry of a table in setting up the relaxation (mostly medians of rows and columns), which does not look at the clock."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,13 @@ class QPRelaxation(Solver):
         messages = problem.zero_messages() if init is None else init
         run.certify(measure(problem, messages), MessageCertificate(messages))
         run.offer(start_labels(net))
+        if run.seconds_left < _CELL_SECONDS * problem.tables.size:
+            run.offer(polish(net, start_labels(net)))
+            run.termination = Termination.time_limit
+            run.message = (
+                "QPRelaxation: there was no time to set up the relaxation; the labelling is by ICM, the bound that of messages."
+            )
+            return
         relaxed = relax(problem)
 
         def report(point: QPPoint) -> bool:

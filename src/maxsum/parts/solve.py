@@ -216,8 +216,8 @@ class _Search(Interruptible):
     """One run: clock, best labelling, trace."""
 
     def __init__(self, engine: Engine, tol: float, max_iter: int, time_limit: float | None, callback: Callback | None):
+        super().__init__(time_limit)
         self.engine, self.tol, self.max_iter, self.callback = engine, float(tol), int(max_iter), callback
-        self.started, self.time_limit = time.perf_counter(), time_limit
         self.termination = Termination.iteration_limit
         self.best, self.best_labels = Labelling(-1, -np.inf), engine.labels.copy()
         self.bounds: list[float] = []
