@@ -71,6 +71,12 @@ class FeatureSum(NamedTuple):
             self.value_error + other.value_error + EPS * abs(self.value + other.value),
         )
 
+    def scaled(self, share: float) -> FeatureSum:
+        """The sum times a number >= 0."""
+        value = share * self.value
+        error = share * self.error + EPS * share * np.abs(self.vector)
+        return FeatureSum(share * self.vector, error * (1 + 4 * EPS), value, (share * self.value_error + EPS * abs(value)) * (1 + 4 * EPS))
+
 
 # ---- planes to moves -----------------------------------------------------------------------------------------------
 
@@ -194,7 +200,7 @@ def marginal_moves(
         table[np.arange(len(some)), truth[a], truth[b]] += 1.0
         amount = share[edge_owner[some], None]
         fuzzy = blur * (known | soft[a] | soft[b])[:, None]
-        parts.append(_dense(some, table.reshape(len(some), -1) * amount, amount * fuzzy))
+        parts.append(_dense(some, table.reshape(len(some), size**2) * amount, amount * fuzzy))
     none = np.zeros(0, dtype=np.int64)
     pairs = Cells(*(np.concatenate(c) for c in zip(*parts, strict=True))) if parts else Cells.of(none, none, np.zeros(0))
     return Moves(moved, pairs, _common_moves(model, full, truth, share, blur))
@@ -290,22 +296,21 @@ def feature_sum(model: BoundModel, loss: np.ndarray, moves: Moves) -> FeatureSum
     size, data = model.n_labels, model.data
     shapes = ((len(data.n_states), size), (len(data.edges), size**2), (_n_cliques(model), size))
     amounts = [_gathered(cells, shape) for cells, shape in zip(moves, shapes, strict=True)]
-    sizes = [_gathered(cells, shape, True) for cells, shape in zip(moves, shapes, strict=True)]
-    _refuse_forbidden(model, sizes[1])
-    vector = adjoint(model, *amounts)
-    error = adjoint(absolute(model), *sizes)
     most = max(_longest(matrix) for matrix in _matrices(model))
     same = max((int(np.bincount(index[index >= 0]).max(initial=0)) for index in _maps(model)), default=0)
     repeats = max((_repeats(cells, shape) for cells, shape in zip(moves, shapes, strict=True)), default=0)
-    error *= (most + same + repeats + 8) * EPS
+    unit = (most + same + repeats + 8) * EPS
+    sizes = [_gathered(cells, shape, unit) for cells, shape in zip(moves, shapes, strict=True)]
+    _refuse_forbidden(model, sizes[1])
+    vector, error = adjoint(model, *amounts), unit * adjoint(absolute(model), *sizes)
     product = amounts[0].multiply(loss)
     value, total = -float(product.sum()), float(abs(sizes[0]).multiply(loss).sum())
-    return FeatureSum(vector, error, value, (repeats * EPS + PAIRWISE) * total)
+    return FeatureSum(vector, error, value, (unit + PAIRWISE) * total)
 
 
-def _gathered(cells: Cells, shape: tuple[int, int], absolute: bool = False) -> Any:
-    """Amounts as a sparse matrix; their sizes, with ``blur`` in units of rounding, if ``absolute``."""
-    amount = np.abs(cells.amount) + cells.blur / EPS if absolute else cells.amount
+def _gathered(cells: Cells, shape: tuple[int, int], unit: float = 0.0) -> Any:
+    """Amounts as a sparse matrix; with a ``unit`` of rounding their sizes, and ``blur`` in this unit."""
+    amount = np.abs(cells.amount) + cells.blur / unit if unit else cells.amount
     return sparse.csr_array(sparse.coo_array((amount, (cells.row, cells.cell)), shape=shape))
 
 
@@ -338,7 +343,7 @@ def adjoint(model: BoundModel, node: Any, edge: Any, clique: Any) -> np.ndarray:
             _put(result, model.edge_index[:, 0, 0], _array(data.f.T @ column).reshape(-1))
         else:
             value = _array(edge.T @ data.f).T
-            _put(result, model.edge_index.reshape(len(model.edge_index), -1), value)
+            _put(result, model.edge_index.reshape(len(model.edge_index), model.n_labels**2), value)
     if data.cliques is not None and model.clique_index is not None:
         _put(result, model.clique_index, _array(clique.T @ data.cliques.h).T)
     return result
@@ -415,7 +420,7 @@ def _expanded(model: BoundModel, kind: int, row: np.ndarray, cell: np.ndarray) -
     data, index = model.data, (model.node_index, model.edge_index, model.clique_index)[kind]
     if not len(row) or index is None:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
-    flat = index.reshape(len(index), -1)
+    flat = index.reshape(len(index), int(np.prod(index.shape[1:])))
     if kind < 2 and data.joint:
         width = model.n_labels ** (kind + 1)
         features: Any = sparse.csr_array((data.x, data.f)[kind][row * width + cell])

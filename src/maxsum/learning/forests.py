@@ -69,12 +69,14 @@ class Scores(NamedTuple):
 
     unary: np.ndarray
     tables: Tables
-    truth: np.ndarray
+    truth: np.ndarray | None
     error: np.ndarray
 
     def edge(self, ends: np.ndarray, some: np.ndarray) -> np.ndarray:
-        """Tables (n, K, K) of some edges, 0 at the truth."""
+        """Tables (n, K, K) of some edges, 0 at the truth; as they are where no truth is known."""
         table = self.tables.bank[self.tables.edge_table[some]] * self.tables.edge_weight[some, None, None]
+        if self.truth is None:
+            return np.asarray(table)
         a, b = ends[some].T
         return np.asarray(table - table[np.arange(len(some)), self.truth[a], self.truth[b]][:, None, None])
 
@@ -156,3 +158,32 @@ def _give(total: np.ndarray, parents: np.ndarray, message: np.ndarray) -> None:
         total[parents] += message
     else:
         np.add.at(total, parents, message)
+
+
+def beliefs(forest: Forest, edges: np.ndarray, scores: Scores, check: Check) -> tuple[np.ndarray, np.ndarray]:
+    """Marginals of nodes (N, K) and edges (E, K, K) of the distributions with these scores, by sums up and down the trees."""
+    up, size = scores.unary.copy(), scores.unary.shape[1]
+    messages = np.zeros(up.shape)
+    for level in reversed(forest.levels):
+        for part in _parts(level, size):
+            table = up[part.nodes][:, :, None] + _towards_parent(scores, edges, part)
+            messages[part.nodes] = soft_max(table, 1, 1.0)
+            _give(up, part.parents, messages[part.nodes])
+        check.step(len(level.nodes))
+    node, edge = np.zeros(up.shape), np.zeros((len(edges), size, size))
+    node[forest.roots] = _shares(up[forest.roots])
+    for level in forest.levels:
+        for part in _parts(level, size):
+            table = up[part.nodes][:, :, None] + _towards_parent(scores, edges, part)
+            with np.errstate(invalid="ignore"):
+                table = np.exp(table - messages[part.nodes][:, None, :])  # p(node | parent)
+            table = np.where(np.isfinite(table), table, 0.0) * node[part.parents][:, None, :]
+            node[part.nodes] = table.sum(axis=2)
+            table[part.turned] = table[part.turned].transpose(0, 2, 1)
+            edge[part.edges] = table
+    return node / np.maximum(node.sum(axis=1, keepdims=True), 1e-300), edge
+
+
+def _shares(values: np.ndarray) -> np.ndarray:
+    mass = np.exp(values - values.max(axis=1, keepdims=True, initial=-np.inf))
+    return np.asarray(mass / mass.sum(axis=1, keepdims=True))

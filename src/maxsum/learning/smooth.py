@@ -15,13 +15,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..core.errors import CertificateError, OracleError
 from ..kernels.vectors import inner
 from .certificate import Check, LearningCertificate, Proven, multipliers
+
+if TYPE_CHECKING:
+    from .feature_sums import FeatureSum
 
 _SHARES = 1e-9  # how far the sum of shares may be from 1; they are divided by it
 _ULPS = 64 * np.finfo(np.float64).eps
@@ -104,6 +107,20 @@ class SmoothObjective(ABC):
         """`evaluate` as a bracket, for certificates."""
         high = self.evaluate(w)
         return Proven(high, high, _ULPS * abs(high), "objective by its own evaluation")
+
+    def tangent(self, w: np.ndarray, check: Check) -> FeatureSum | None:
+        r"""What proves :math:`F(v) \ge \tfrac12\|v\|^2 + b - \langle z, v\rangle` for all allowed ``v``, near equality at ``w``, in plain numpy (see
+        `maxsum.learning.tangents`); None if nobody knows it but the objective."""
+        return None
+
+    def lowest(self, total: FeatureSum) -> Proven:
+        r""":math:`b + \min_v \tfrac12\|v\|^2 - \langle z, v\rangle` over the allowed weights; rounding is taken off."""
+        from .feature_sums import dual_bound
+
+        cone: Any = getattr(self, "cone", None)
+        if cone is None:
+            raise OracleError(f"a {type(self).__name__} has tangents but no cone; wanted a method lowest() of its own.")
+        return dual_bound(cone.matrix, np.maximum(cone.multipliers(total.vector), 0.0), total)
 
     def exactly(self, w: np.ndarray) -> Evaluation:
         """An evaluation as exact as there is, which leaves no trace in the objective's state."""
@@ -250,6 +267,33 @@ class GradientCertificate(LearningCertificate):
             raise CertificateError(f"the shares of the certificate are {alpha}, wanted numbers >= 0 with sum 1.")
         if not (objective.convex and objective.modulus > 0):
             raise CertificateError("the objective is not strongly convex, so tangents prove nothing about it.")
-        minorants = [Minorant.of(point, objective.exactly(point), objective.modulus) for point in self.points]
-        low = dual_value(minorants, self.alpha / self.alpha.sum(), objective)[0]
-        return Proven(low, low)
+        if check.exact:
+            raise CertificateError(
+                f"a {type(objective).__name__} is minimised by tangents at points that are found in float64, so it cannot be checked in "
+                "rational arithmetic; leave exact=True out, or use surrogate='margin' or 'lp'."
+            )
+        points = [np.asarray(point) for point in self.points]
+        for point in points:
+            if point.shape != (objective.n_weights,) or point.dtype.kind != "f" or not np.isfinite(point).all():
+                raise CertificateError(
+                    f"a point of the certificate is {point.dtype} of shape {point.shape}, wanted {objective.n_weights} finite numbers."
+                )
+        alpha = alpha / alpha.sum() * (1.0 - (len(alpha) + 4) * np.finfo(np.float64).eps)
+        check.expect(len(points))
+        total: Any = None
+        for point, share in zip(points, alpha.tolist(), strict=True):
+            found = objective.tangent(point, check)
+            if found is None:
+                return self._own_bound(objective, points, alpha)
+            scaled = found.scaled(share)
+            total = scaled if total is None else total + scaled
+            check.step()
+        if total is None:
+            raise CertificateError("the certificate has no points, so it proves nothing.")
+        return objective.lowest(total)._replace(words="lower bound from points that tangents were taken at, in plain numpy")
+
+    def _own_bound(self, objective: SmoothObjective, points: list[np.ndarray], alpha: np.ndarray) -> Proven:
+        """Where nobody but the objective knows what it is: from its own values and gradients, which are its definition."""
+        minorants = [Minorant.of(point, objective.exactly(point), objective.modulus) for point in points]
+        low = dual_value(minorants, alpha / alpha.sum(), objective)[0]
+        return Proven(low, low, _ULPS * abs(low), "lower bound from values, gradients and projections by the objective's own code")

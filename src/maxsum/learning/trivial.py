@@ -267,7 +267,7 @@ class TrivialObjective(Objective):
         width = max(widest(self.model.data.x), widest(self.model.data.f))
         for j in range(self.n_examples):
             problem = self.model.problem(own, j)
-            if problem.n_nodes:
+            if (problem.n_states > 1).any():
                 phi = self.potentials(w, j)
                 slack[j] = _slack(problem.reparametrize(phi), self.model.truth(j))
                 large = sizes.problem(np.abs(own), j)
