@@ -63,6 +63,7 @@ class QPObjective(ConvexObjective):
     surrogate = "qp"
 
     modulus = 1.0
+    inexact = True
 
     def __init__(
         self,

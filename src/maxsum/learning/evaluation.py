@@ -38,17 +38,16 @@ def hinge(objective: Any, w: np.ndarray, check: Check, goal: float | None, relax
     easy = np.zeros(model.n_examples, dtype=bool) if model.data.cliques is not None else trees(model)
     check.expect(int(np.diff(model.data.node_ptr)[easy].sum()) + int((~easy).sum()))
     found = _by_levels(model, scores, easy, check)
-    if found is None or (not easy.all() and isinstance(model, MultiLabelBound) and model.graph.n_nodes <= MOST_SUBSETS):
+    if found is None:
         easy[:] = False
-        found = None
     low, high = np.zeros(model.n_examples), np.full(model.n_examples, np.inf)
     words = []
     if found is not None:
         low[easy], high[easy] = found[easy], found[easy]
         words.append("dynamic programming over forests")
     left = np.flatnonzero(~easy)
-    if len(left) and isinstance(model, MultiLabelBound) and model.graph.n_nodes <= MOST_SUBSETS and objective.loss_gain is not None:
-        low[left] = high[left] = _by_subsets(objective, w, check)
+    if len(left) and relax is None and isinstance(model, MultiLabelBound) and model.graph.n_nodes <= MOST_SUBSETS:
+        low[left] = high[left] = _by_subsets(objective, w, check)[left]
         words.append("all subsets of the labels")
     elif len(left):
         _by_solving(objective, w, left, check, goal, low, high, scores.error, relax)

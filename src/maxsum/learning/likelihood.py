@@ -121,6 +121,7 @@ class LikelihoodObjective(SmoothObjective):
         self._features = _Features(model)
         self.partition = _partition(model, data, n_jobs, max_cells, False)
         self.exact = self.partition.exact
+        self.inexact = not self.exact.all()
         self._rows, self._owner = np.arange(len(model.labels)), np.repeat(np.arange(self.n_examples), np.diff(data.node_ptr))
         self._edge_owner = np.repeat(np.arange(self.n_examples), np.diff(data.edge_ptr))
         size = np.diff(data.node_ptr) + np.diff(data.edge_ptr)
@@ -255,6 +256,7 @@ class LikelihoodObjective(SmoothObjective):
         part, own = self.partition._loopy, self.partition.reweighted
         assert own is not None
         before = own.messages.copy()
+        own.messages[:] = 0.0  # from nothing, so that whoever checks finds the same
         try:
             tables = self.model.tables(w)
             kinds = tables.bank[self.partition._table] * self.partition._factor[:, None, None]

@@ -148,6 +148,7 @@ class ShardedSmooth(SmoothObjective):
     """
 
     surrogate = "qp"
+    inexact = True
 
     def __init__(self, source: Any, C: float = 1.0, executor: Any = None):
         check_C(C)

@@ -68,6 +68,7 @@ class SmoothedObjective(SmoothObjective):
 
     modulus = 1.0
     convex = True
+    inexact = True
 
     def __init__(self, objective: Any, smoothing: Any, max_rounds: int = 1000):
         self.smoothing, self.objective = check_smoothing(smoothing), objective
@@ -174,6 +175,10 @@ class SmoothedObjective(SmoothObjective):
         return _LAST_SHARE * (1.0 + float(self.c.sum()) * len(self.design.truth))
 
     def tangent(self, w: np.ndarray, check: Check) -> FeatureSum:
+        with restored(self):
+            return self._tangent(w, check)
+
+    def _tangent(self, w: np.ndarray, check: Check) -> FeatureSum:
         self._settle(w)
         own = np.arange(self.n_examples)
         return marginal_tangent(
@@ -187,11 +192,12 @@ class SmoothedObjective(SmoothObjective):
                 "a smoothed objective has sums of exponentials, which cannot be checked in rational arithmetic; leave exact=True out, or "
                 "train without smoothing."
             )
-        tangent = self.tangent(w, check)
-        found = slacks(self.objective, w, self.messages, self.smoothing)
+        with restored(self):
+            tangent, messages = self._tangent(w, check), self.messages.copy()
+        found = slacks(self.objective, w, messages, self.smoothing)
         data, size = self.model.data, self.model.n_labels
         terms = np.diff(data.node_ptr) + np.diff(data.edge_ptr)
-        large = float(np.abs(self.messages).max(initial=0.0)) * (1 + int(np.bincount(data.edges.ravel(), minlength=1).max(initial=0)))
+        large = float(np.abs(messages).max(initial=0.0)) * (1 + int(np.bincount(data.edges.ravel(), minlength=1).max(initial=0)))
         error = 2 * scores_of(self.model, w, self.objective.loss_table).error
         error += 8 * EPS * terms * (size**2 * self.smoothing + large)
         half, product = 0.5 * float((w * w).sum()), float((tangent.vector * w).sum())
@@ -203,6 +209,7 @@ class SmoothedObjective(SmoothObjective):
         """Messages and beliefs for ``w`` that are good enough for a proof; nobody has to trust them."""
         w = np.ascontiguousarray(w, dtype=np.float64)
         soft, found = self.soft(w), np.empty((4, self.n_examples))
+        self.messages[:], self._before[:] = 0.0, 0.0  # from nothing, so that whoever checks finds the same
         self._relax(soft, np.zeros(self.n_examples), 2, found)
         rest = _PROOF_SHARE * float(0.5 * (w @ w) + self.c @ found[0])
         self._relax(soft, rest * self._shares, self.max_rounds, found)
@@ -249,20 +256,18 @@ class SmoothedCertificate(GradientCertificate):
     objectives: ClassVar[tuple[str, ...]] = ("LPObjective", "SmoothedObjective")
 
     def _bound(self, objective: Any, check: Check) -> Proven:
-        with restored(self._smooth(objective)) as smooth:
-            return super()._bound(smooth, check)
+        return super()._bound(self._smooth(objective), check)
 
     def _value(self, objective: Any, w: np.ndarray, check: Check, goal: float | None) -> Proven:
-        with restored(self._smooth(objective)) as smooth:
-            return super()._value(smooth, w, check, goal)
+        return super()._value(self._smooth(objective), w, check, goal)
 
 
 @contextlib.contextmanager
-def restored(smooth: SmoothedObjective) -> Iterator[SmoothedObjective]:
+def restored(smooth: SmoothedObjective) -> Iterator[None]:
     """An objective whose messages are afterwards what they were, whatever happens."""
     before = {name: value.copy() for name, value in smooth.state().items()}
     try:
-        yield smooth
+        yield
     finally:
         smooth.restore(before)
 
