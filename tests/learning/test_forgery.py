@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -69,7 +71,9 @@ def smooth(kind):
     if kind == "smoothed":
         objective = LPObjective(bound(TRIANGLE), C=5.0, smoothing=0.3)
         return objective, SmoothedLP(tol=1e-5).fit(objective)
-    objective = LikelihoodObjective(bound(TRIANGLE if "loopy" in kind else None), C=5.0, max_cells=0 if kind == "loopy bound" else 2**15)
+    objective = LikelihoodObjective(
+        bound(TRIANGLE if "loopy" in kind else None), C=5.0, max_cells=0 if kind == "loopy bound" else 2**15
+    )
     return objective, MaximumLikelihood(tol=1e-6).fit(objective)
 
 
@@ -116,7 +120,18 @@ def test_numbers_of_examples_that_are_not_there_are_refused(examples):
 
 @pytest.mark.parametrize(
     "key",
-    [[0, 1, 2, 3], [0, 1, 2, -1], [0, 1, 2], [0, 1, 2, 0, 0], [0.0, 1.0, 2.0, 0.0], [[0, 1, 2, 0]], "labels", None, [True] * 4, [2**40] * 4],
+    [
+        [0, 1, 2, 3],
+        [0, 1, 2, -1],
+        [0, 1, 2],
+        [0, 1, 2, 0, 0],
+        [0.0, 1.0, 2.0, 0.0],
+        [[0, 1, 2, 0]],
+        "labels",
+        None,
+        [True] * 4,
+        [2**40] * 4,
+    ],
 )
 def test_labellings_that_are_none_are_refused(key):
     objective, _ = margin()
@@ -257,7 +272,11 @@ def test_malformed_points_raise_certificate_errors(kind):
 @pytest.mark.parametrize("weights", [None, "w", [1.0], [[np.nan]], "nan", "outside"])
 def test_weights_that_are_none_are_refused(weights):
     objective, result = margin(potentials="associative")
-    given = {"nan": result.weights * np.nan, "outside": result.weights - 100.0}.get(weights, weights) if isinstance(weights, str) else weights
+    given = (
+        {"nan": result.weights * np.nan, "outside": result.weights - 100.0}.get(weights, weights)
+        if isinstance(weights, str)
+        else weights
+    )
     with pytest.raises(CertificateError):
         result.certificate.verify(objective, given)
 
@@ -323,7 +342,9 @@ def test_gap_and_guarantee_must_follow_from_what_is_proven():
     ]:  # fmt: skip
         with pytest.raises(CertificateError, match=word):
             result.certificate.verify(objective, result.weights, claimed=SimpleNamespace(**honest, **claim))
-    whole = SimpleNamespace(**honest, gap=result.gap, relative_gap=result.relative_gap, guarantee="within_gap", weights=result.weights)
+    whole = SimpleNamespace(
+        **honest, gap=result.gap, relative_gap=result.relative_gap, guarantee="within_gap", weights=result.weights
+    )
     result.certificate.verify(objective, result.weights, claimed=whole)
 
 
@@ -387,11 +408,49 @@ def test_a_check_tells_how_far_it_is_and_keeps_to_its_time():
     assert result.verify(objective).gap <= 2e-6 * result.objective
 
 
-@pytest.mark.parametrize(("name", "make"), [own for own in results() if own[0] in ("margin", "lp")])
-def test_rational_arithmetic_agrees(name, make):
+def trivial():
+    objective = TrivialObjective(bound(), C=5.0)
+    return objective, CuttingPlane(tol=1e-5).fit(objective)
+
+
+def compact():
+    objective = LPObjective(bound(TRIANGLE, potentials="supermodular"), C=5.0)
+    return objective, CompactQP(tol=1e-6).fit(objective)
+
+
+@pytest.mark.parametrize("make", [margin, lp, trivial, compact, lambda: margin(potentials="supermodular")])
+def test_bounds_in_rational_arithmetic_agree(make):
     objective, result = make()
-    float_, exact = result.verify(objective), result.certificate.lower_bound(objective, exact=True)
-    assert float_.lower_bound <= exact <= float_.lower_bound + 1e-9 * abs(result.objective)
+    rough, exact = result.verify(objective), result.certificate.lower_bound(objective, exact=True)
+    assert rough.lower_bound <= exact <= rough.lower_bound + 1e-9 * abs(result.objective)
+
+
+@pytest.mark.parametrize("make", [margin, trivial, lambda: margin(graph=ms.Graph.from_edges([(0, 1), (0, 2), (0, 3)]))])
+def test_values_in_rational_arithmetic_agree(make):
+    objective, result = make()
+    rough, exact = result.verify(objective), result.verify(objective, exact=True)
+    assert exact.exact and "rational" in exact.checked
+    assert rough.lower_bound <= exact.lower_bound <= exact.objective <= rough.objective
+    assert rough.objective - exact.objective <= 1e-10 * exact.objective
+
+
+def test_the_exact_value_is_that_of_an_enumeration_in_fractions():
+    """All labellings of all examples, in fractions from the features."""
+    objective, result = margin(n_examples=3)
+    model, w = objective.model, [Fraction(value) for value in result.weights.tolist()]
+    total = sum(value * value for value in w) / 2
+    for j in range(model.n_examples):
+        truth, best = model.truth(j), Fraction(0)
+        x = model.data.x[model.data.node_ptr[j] : model.data.node_ptr[j + 1]].tolist()
+        for y in itertools.product(range(3), repeat=4):
+            score = Fraction(0)
+            for labels, sign in ((y, 1), (truth.tolist(), -1)):
+                score += sign * sum(Fraction(x[v][f]) * w[model.node_index[f, labels[v]]] for v in range(4) for f in range(3))
+                score += sign * sum(w[model.edge_index[0, labels[v], labels[v + 1]]] for v in range(3))
+            best = max(best, score + sum(a != b for a, b in zip(y, truth, strict=True)))
+        total += Fraction(float(objective.c[j])) * best
+    found = result.verify(objective, exact=True).objective
+    assert np.nextafter(found, -np.inf) < total <= Fraction(found)
 
 
 @pytest.mark.parametrize("kind", SMOOTH)

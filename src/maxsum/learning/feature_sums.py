@@ -23,7 +23,9 @@ from .exact_sums import Dyadic, add_up, rounded, scaled
 from .relaxed import Relaxed
 
 EPS = float(np.finfo(np.float64).eps)
-PAIRWISE = 256 * EPS  # numpy adds in blocks of 128 and then pairwise: fewer roundings than this for any array that fits into memory
+PAIRWISE = (
+    256 * EPS
+)  # numpy adds in blocks of 128 and then pairwise: fewer roundings than this for any array that fits into memory
 _ALLOWED = 1e-9  # marginals that miss the polytope by more are no rounding of any point of it
 
 
@@ -75,7 +77,9 @@ class FeatureSum(NamedTuple):
         """The sum times a number >= 0."""
         value = share * self.value
         error = share * self.error + EPS * share * np.abs(self.vector)
-        return FeatureSum(share * self.vector, error * (1 + 4 * EPS), value, (share * self.value_error + EPS * abs(value)) * (1 + 4 * EPS))
+        return FeatureSum(
+            share * self.vector, error * (1 + 4 * EPS), value, (share * self.value_error + EPS * abs(value)) * (1 + 4 * EPS)
+        )
 
 
 # ---- planes to moves -----------------------------------------------------------------------------------------------
@@ -116,9 +120,7 @@ def _both(row: np.ndarray, truth: np.ndarray, other: np.ndarray, share: np.ndarr
     return Cells.of(np.concatenate([row, row]), np.concatenate([truth, other]), np.concatenate([share, -share]))
 
 
-def _clique_moves(
-    model: BoundModel, examples: np.ndarray, first: np.ndarray, labels: np.ndarray, alpha: np.ndarray
-) -> Cells:
+def _clique_moves(model: BoundModel, examples: np.ndarray, first: np.ndarray, labels: np.ndarray, alpha: np.ndarray) -> Cells:
     """Cliques whose members agree, under the truth and under labellings that start at ``first`` of ``labels``."""
     none = np.zeros(0, dtype=np.int64)
     if model.data.cliques is None or model.clique_index is None:
@@ -232,8 +234,8 @@ def relaxed_moves(model: BoundModel, examples: np.ndarray, keys: Sequence[Relaxe
     """Moves of pseudo-marginals of single examples; several of one example are taken one after another."""
     data, size, parts, left = model.data, model.n_labels, [], list(range(len(keys)))
     truth = np.asarray(model.labels, dtype=np.int64)
-    for i, (j, key) in enumerate(zip(examples.tolist(), keys, strict=True)):
-        keys[i].check(data.n_states[data.node_ptr[j] : data.node_ptr[j + 1]], int(data.edge_ptr[j + 1] - data.edge_ptr[j]), size)
+    for j, key in zip(examples.tolist(), keys, strict=True):
+        key.check(data.n_states[data.node_ptr[j] : data.node_ptr[j + 1]], int(data.edge_ptr[j + 1] - data.edge_ptr[j]), size)
     while left:  # each example at most once in a round, so that a round is one set of marginals of the union
         _, first = np.unique(examples[left], return_index=True)
         chosen = [left[i] for i in first.tolist()]
@@ -277,7 +279,9 @@ def settled_edges(tables: np.ndarray, rows: np.ndarray, columns: np.ndarray, nam
     off = np.maximum(np.abs(tables.sum(axis=2) - rows).max(axis=1), np.abs(tables.sum(axis=1) - columns).max(axis=1))
     if (off > 2 * _ALLOWED).any():
         i = int(off.argmax())
-        raise CertificateError(f"the marginals of edge {names[i]} miss those of its nodes by {off[i]}: no point of the local polytope.")
+        raise CertificateError(
+            f"the marginals of edge {names[i]} miss those of its nodes by {off[i]}: no point of the local polytope."
+        )
     total = tables.sum(axis=2)
     tables = tables * np.minimum(1.0, np.divide(rows, total, out=np.ones_like(total), where=total > 0))[:, :, None]
     total = tables.sum(axis=1)
@@ -406,32 +410,13 @@ def exact_feature_sum(model: BoundModel, loss: np.ndarray, moves: Moves, units: 
     for kind, (cells, unit) in enumerate(zip(moves, units, strict=True)):
         key, amount = add_up(cells.row * model.n_labels ** (2 if kind == 1 else 1) + cells.cell, cells.amount)
         row, cell = np.divmod(key, model.n_labels ** (2 if kind == 1 else 1))
-        entry, weight, feature = _expanded(model, kind, row, cell)
+        entry, weight, feature = model.features_of(kind, row, cell)
         numbers, power = scaled(feature)
         total = total + Dyadic(*add_up(weight, numbers * amount[entry]), unit + power)
         if kind == 0:
             costs, power = scaled(loss[row, cell])
             value = Dyadic(np.zeros(1, dtype=np.int64), np.array([-int((costs * amount).sum())], dtype=object), unit + power)
     return total, value
-
-
-def _expanded(model: BoundModel, kind: int, row: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features of cells: number of the cell, number of the weight, and the feature."""
-    data, index = model.data, (model.node_index, model.edge_index, model.clique_index)[kind]
-    if not len(row) or index is None:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
-    flat = index.reshape(len(index), int(np.prod(index.shape[1:])))
-    if kind < 2 and data.joint:
-        width = model.n_labels ** (kind + 1)
-        features: Any = sparse.csr_array((data.x, data.f)[kind][row * width + cell])
-        columns = np.zeros(len(row), dtype=np.int64)
-    else:
-        rows = model.node_rows(row) if kind == 0 else data.f[row] if kind == 1 else data.cliques.h[row]  # type: ignore[union-attr]
-        features, columns = sparse.csr_array(rows), cell
-    entry = np.repeat(np.arange(len(row)), np.diff(features.indptr))
-    weight = flat[features.indices, columns[entry]].astype(np.int64)
-    used = (weight >= 0) & (features.data != 0)
-    return entry[used], weight[used], features.data[used]
 
 
 def dual_bound(matrix: Any, mu: np.ndarray, total: Any, value: Any = None) -> Proven:

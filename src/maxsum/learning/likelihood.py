@@ -232,10 +232,16 @@ class LikelihoodObjective(SmoothObjective):
             own = marginal_tangent(model, none, self.c, loopy.examples, node, edge, (rho, rho), 1.0, check)
             tangent = tangent + own
             low[loopy.examples] = 0.0
-        found_low = total(self.c, w, Slacks(np.maximum(low - error, 0.0), np.maximum(high + error, 0.0), 2 * error, " and ".join(words)))
+        found_low = total(
+            self.c, w, Slacks(np.maximum(low - error, 0.0), np.maximum(high + error, 0.0), 2 * error, " and ".join(words))
+        )
         if self.partition.reweighted is not None:  # what the tangent proves at w itself is a value from below
             half, product = 0.5 * float((w * w).sum()), float((tangent.vector * w).sum())
-            slip = tangent.value_error + float(tangent.error @ np.abs(w)) + PAIRWISE * (half + float(np.abs(tangent.vector) @ np.abs(w)))
+            slip = (
+                tangent.value_error
+                + float(tangent.error @ np.abs(w))
+                + PAIRWISE * (half + float(np.abs(tangent.vector) @ np.abs(w)))
+            )
             found_low = found_low._replace(low=half + tangent.value - product - slip)
         return tangent, found_low
 
@@ -244,7 +250,9 @@ class LikelihoodObjective(SmoothObjective):
         data = self.model.data
         states = data.n_states[rows]
         tables = scores.edge(data.edges, np.arange(edges.start, edges.stop))
-        shape = Problem(data.graphs[j], np.zeros((len(states), self.model.n_labels)), np.zeros((self.model.n_labels,) * 2), n_states=states)
+        shape = Problem(
+            data.graphs[j], np.zeros((len(states), self.model.n_labels)), np.zeros((self.model.n_labels,) * 2), n_states=states
+        )
         order = elimination_order(shape)
         assert order is not None
         return eliminate(order, data.graphs[j].edges, states, scores.unary[rows][None], tables[None])

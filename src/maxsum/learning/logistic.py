@@ -170,7 +170,9 @@ class LogisticObjective(ConvexObjective):
         off = float(np.sqrt((left * left).sum())) / self.model.spec.ridge
         value = 0.5 * float((w * w).sum()) + self._loss(self._solved)[0]
         error = 2.0 * off * float(np.sqrt((self.node_weight**2).sum())) + 1e-13 * abs(value) * (1 + self.truth.shape[1])
-        return Proven(value - error, value + error, 2 * error, "objective by a sparse direct solver, its residual in plain numpy")
+        return Proven(
+            value - error, value + error, 2 * error, "objective by a sparse direct solver, its residual in plain numpy"
+        )
 
     def evaluate(self, w: np.ndarray) -> float:
         """The value with scores from a sparse direct solver (from tight conjugate gradients with operators)."""

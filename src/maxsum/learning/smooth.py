@@ -289,7 +289,9 @@ class GradientCertificate(LearningCertificate):
                 return self._own_bound(objective, points, alpha)
             tangents.append(found)
             check.step()
-        return objective.lowest(sum_of(tangents, alpha))._replace(words="lower bound from points that tangents were taken at, in plain numpy")
+        return objective.lowest(sum_of(tangents, alpha))._replace(
+            words="lower bound from points that tangents were taken at, in plain numpy"
+        )
 
     def shares(self) -> np.ndarray:
         """The shares, checked, and scaled so that their sum is surely not above 1."""
@@ -302,7 +304,9 @@ class GradientCertificate(LearningCertificate):
         """Where nobody but the objective knows what it is: from its own values and gradients, which are its definition."""
         minorants = [Minorant.of(point, objective.exactly(point), objective.modulus) for point in points]
         low = dual_value(minorants, alpha / alpha.sum(), objective)[0]
-        return Proven(low, low, _ULPS * abs(low), "lower bound from values, gradients and projections by the objective's own code")
+        return Proven(
+            low, low, _ULPS * abs(low), "lower bound from values, gradients and projections by the objective's own code"
+        )
 
 
 def proven_again(objective: SmoothObjective, result: LearningResult) -> LearningResult:

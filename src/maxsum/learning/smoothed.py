@@ -197,11 +197,17 @@ class SmoothedObjective(SmoothObjective):
         found = slacks(self.objective, w, messages, self.smoothing)
         data, size = self.model.data, self.model.n_labels
         terms = np.diff(data.node_ptr) + np.diff(data.edge_ptr)
-        large = float(np.abs(messages).max(initial=0.0)) * (1 + int(np.bincount(data.edges.ravel(), minlength=1).max(initial=0)))
+        large = float(np.abs(messages).max(initial=0.0)) * (
+            1 + int(np.bincount(data.edges.ravel(), minlength=1).max(initial=0))
+        )
         error = 2 * scores_of(self.model, w, self.objective.loss_table).error
         error += 8 * EPS * terms * (size**2 * self.smoothing + large)
         half, product = 0.5 * float((w * w).sum()), float((tangent.vector * w).sum())
-        slip = tangent.value_error + float(tangent.error @ np.abs(w)) + PAIRWISE * (half + float(np.abs(tangent.vector) @ np.abs(w)))
+        slip = (
+            tangent.value_error
+            + float(tangent.error @ np.abs(w))
+            + PAIRWISE * (half + float(np.abs(tangent.vector) @ np.abs(w)))
+        )
         above = total(self.c, w, Slacks(found, found + error, 2 * error, "soft maxima at given messages"))
         return above._replace(low=half + tangent.value - product - slip)
 

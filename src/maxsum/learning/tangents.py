@@ -30,7 +30,9 @@ from .feature_sums import EPS, PAIRWISE, FeatureSum, adjoint, feature_sum, margi
 
 _CELLS = 2**22  # entries of the tables of edges that are worked on at once
 _LOGS = 64.0  # more than the logarithm of any number that rounding leaves above 0: what an error of it costs an entropy
-_EIGENVALUES = 16.0  # eigenvalues of symmetric matrices are off by a few times n roundings of the norm (Anderson et al. 1999, LAPACK)
+_EIGENVALUES = (
+    16.0  # eigenvalues of symmetric matrices are off by a few times n roundings of the norm (Anderson et al. 1999, LAPACK)
+)
 
 
 def marginal_tangent(
@@ -40,7 +42,7 @@ def marginal_tangent(
     examples: np.ndarray,
     node: np.ndarray,
     edge: np.ndarray,
-    counting: tuple[float, Any],
+    counting: tuple[Any, Any],
     heat: float,
     check: Check,
 ) -> FeatureSum:
@@ -68,7 +70,7 @@ def _entropies(
     node: np.ndarray,
     edges: np.ndarray,
     edge: np.ndarray,
-    counting: tuple[float, Any],
+    counting: tuple[Any, Any],
     heat: float,
 ) -> FeatureSum:
     data, size = model.data, model.n_labels
@@ -170,7 +172,9 @@ class PlainEnergies:
 
             base = absolute(base)
         none = sparse.csr_array((len(data.edges), model.n_labels**2))
-        features = adjoint(base, sparse.csr_array(weighted), none, sparse.csr_array((0, model.n_labels)))[: model.slices[0].stop]
+        features = adjoint(base, sparse.csr_array(weighted), none, sparse.csr_array((0, model.n_labels)))[
+            : model.slices[0].stop
+        ]
         out[model.slices[0]] = features if size else -features
         both = mu[data.edges].reshape(len(data.edges), 2 * model.n_labels)
         edge_c = c[owner[data.edges[:, 0]]] if len(data.edges) else np.zeros(0)
@@ -199,7 +203,9 @@ class PlainEnergies:
         value, most = float((c[owner] * each).sum()), float((c[owner] * (np.abs(each) + self.model.spec.ridge)).sum())
         return FeatureSum(vector, count * EPS * sizes, value, (PAIRWISE + 8 * mu.shape[1] * EPS) * most)
 
-    def slacks(self, w: np.ndarray, loss: np.ndarray, truth: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def slacks(
+        self, w: np.ndarray, loss: np.ndarray, truth: np.ndarray, mu: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         r"""Brackets of :math:`\xi_j = E_j(y_j) - \min_\mu [E_j(\mu) - \langle\mu, L_j\rangle]` from any points, and their rounding: the tangent of
         the convex function at a point bounds it from below."""
         data = self.data
@@ -215,7 +221,9 @@ class PlainEnergies:
         large, wide, heavy = self.terms(w, True)
         operator_size = np.abs(turn - self.multiply(bank, 0 * operators, mu)) if self.operators else 0.0
         size = (large + loss + self.multiply(wide, 0 * heavy, np.where(inside, 1.0, 0.0)) + operator_size).max(axis=1)
-        features = max(int(np.diff(own.indptr).max(initial=0)) if sparse.issparse(own) else own.shape[1] for own in (data.x, data.f))
+        features = max(
+            int(np.diff(own.indptr).max(initial=0)) if sparse.issparse(own) else own.shape[1] for own in (data.x, data.f)
+        )
         degree = int(np.bincount(data.edges.ravel(), minlength=1).max(initial=0)) if len(data.edges) else 0
         n = data.n_examples
         counts = features + degree + 4 * mu.shape[1] + np.diff(data.node_ptr) + 8

@@ -158,7 +158,9 @@ def _compare_header(result: LearningResult) -> None:
         if given is not None and not (own == given or abs(own - given) <= 1e-9 * abs(own)):
             raise CertificateError(f"the file claims a {name} of {given}, but its objective and lower bound leave {own}.")
     if told.get("guarantee") not in (None, str(result.guarantee)):
-        raise CertificateError(f"the file claims {told['guarantee']!r:.60}, but its objective and lower bound say {str(result.guarantee)!r}.")
+        raise CertificateError(
+            f"the file claims {told['guarantee']!r:.60}, but its objective and lower bound say {str(result.guarantee)!r}."
+        )
     if told.get("certificate") not in (None, summary(result.certificate)):
         raise CertificateError(
             f"the file tells of the proof {told['certificate']!r:.120}, but holds {summary(result.certificate)}."
