@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..core.errors import CertificateError, OracleError
+from ..core.result import Termination
 from ..kernels.vectors import inner
 from .certificate import Check, LearningCertificate, Proven, multipliers, relative
 from .result import LearningResult
@@ -313,14 +314,18 @@ def proven_again(objective: SmoothObjective, result: LearningResult) -> Learning
     """The result with the bound that its certificate proves to others.
 
     A learner may evaluate its points roughly; whoever checks them does not know how, and evaluates them well, which makes other
-    tangents. So shares are chosen anew for these, that at the learned weights included.
+    tangents. So shares are chosen anew for these, that at the learned weights included. Who interrupts that has weights without a proof.
     """
     proof = result.certificate
     if not isinstance(proof, GradientCertificate) or not objective.inexact:
         return result
     points, minorants, found = [*proof.points, result.weights], [], []
     for point in points:
-        tangent = objective.tangent(np.asarray(point, dtype=np.float64), Check())
+        try:
+            tangent = objective.tangent(np.asarray(point, dtype=np.float64), Check())
+        except KeyboardInterrupt:
+            words = f"{result.learner}: interrupted before there was a proof."
+            return replace(result, lower_bound=-np.inf, certificate=None, message=words, termination=Termination.interrupted)
         if tangent is None:
             return result
         found.append(tangent)
