@@ -8,6 +8,7 @@ from .core.certificate import Certificate, Verification
 from .core.cliques import Cliques
 from .core.errors import (
     CertificateError,
+    CheckTimeout,
     CheckpointError,
     ExecutorError,
     InfeasibleError,
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Certificate",
     "CertificateError",
+    "CheckTimeout",
     "CheckpointError",
     "Cliques",
     "ExecutorError",

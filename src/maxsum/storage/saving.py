@@ -153,4 +153,7 @@ def summary(certificate: Any) -> dict[str, Any] | None:
     if certificate is None:
         return None
     alpha = getattr(certificate, "alpha", None)
-    return {"kind": type(certificate).__name__, "n_planes": None if alpha is None else len(alpha)}
+    return {
+        "kind": type(certificate).__name__,
+        "n_planes": len(alpha) if isinstance(alpha, np.ndarray) and alpha.ndim else None,
+    }
