@@ -9,6 +9,7 @@ from .core.cliques import Cliques
 from .core.errors import (
     CertificateError,
     CheckpointError,
+    CheckTimeout,
     ExecutorError,
     InfeasibleError,
     InvalidGraphError,
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Certificate",
     "CertificateError",
+    "CheckTimeout",
     "CheckpointError",
     "Cliques",
     "ExecutorError",

@@ -282,6 +282,22 @@ def test_a_proof_is_checked_on_the_training_data_alone(sentences, maxsum):
     assert "trained on others" in other.stderr
 
 
+def test_a_model_that_lies_is_refuted(sentences, maxsum):
+    """Objective and bound of 1e-6 with weights of 0: the words say what is false, and the exit code is 1."""
+    from maxsum.storage.format import FILE
+
+    model = sentences / "m"
+    maxsum("fit", sentences / "train.conll", "--out", model, "--proof")
+    header, arrays = FILE.load(model)
+    del header["arrays"]
+    header["result"].update(objective=1e-6, lower_bound=1e-6, gap=0.0, relative_gap=0.0, guarantee="optimal")
+    FILE.save(model, header, {**arrays, "weights": 0 * arrays["weights"]})
+    told = " ".join(maxsum("verify", model, sentences / "train.conll", code=1).stdout.split())
+    assert "A claim does not hold" in told and "the claimed objective is 1e-06" in told
+    found = maxsum("verify", model, sentences / "train.conll", code=1, json_=True)
+    assert not found["holds"] and "claimed objective" in found["fault"]
+
+
 def test_cross_validation_chooses_C(sentences, maxsum):
     told = maxsum("fit", sentences / "train.conll", "--cv", "--Cs", "0.01,10", "--out", sentences / "m", "--tol", "0.01")
     assert "by cross-validation of 2 values" in " ".join(told.stdout.split())

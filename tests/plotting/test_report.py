@@ -149,10 +149,10 @@ def test_a_broken_certificate_is_told(tmp_path):
     broken = replace(whole.certificate, alpha=-np.abs(whole.certificate.alpha) - 1)
     tag.result_ = replace(whole, certificate=broken)
     page = parse(ms.report.write_report(tmp_path / "a.html", tag, X, y, n_examples=0).read_text(encoding="utf-8"))
-    assert any(text.startswith("✗ does not hold: a multiplier") for text in page.texts("p"))
+    assert any(text.startswith("✗ does not hold: the multipliers") for text in page.texts("p"))
     tag.result_ = replace(whole, lower_bound=whole.objective)
     verdict = ms.report.gather(tag, X, y).training
-    assert verdict.holds is False and "but the result claims" in verdict.words
+    assert verdict.holds is False and "the claimed lower bound is" in verdict.words
     tag.result_ = replace(whole, certificate=None)
     assert ms.report.gather(tag, X, y).training.holds is None
     tag.result_ = whole

@@ -92,10 +92,9 @@ def learn(n_labels: int, seed: int, time_limit: float | None = None, callback: A
         net.fit([_sample(image.pixels) for image in images], [image.truth for image in images])
         pixelwise = GraphLabeler(oracle="MaxFlow", **options)
         pixelwise.fit([_sample(image.pixels, edges=False) for image in images], [image.truth.ravel() for image in images])
-    certificate = net.result_.certificate
-    if certificate is None:
+    if net.result_.certificate is None:
         raise CertificateError("the training was interrupted before there was a proof.")
-    verified = certificate.verify(net.objective_, net.result_.weights)
+    verified = net.result_.verify(net.objective_)
     return Learned(net, pixelwise, verified, len(images))
 
 

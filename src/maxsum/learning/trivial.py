@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -9,12 +11,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import CertificateError, InvalidSampleError
 from ..inference.parallel import n_threads, thread_map
 from ..kernels.net import adjacency
 from ..kernels.perceptron import trivial_check, trivial_sweeps
-from ..models.bound import BoundModel
+from ..models.bound import FORBIDDEN, BoundModel
 from ..models.cone import Cone
+from .certificate import Check, Proven
+from .feature_sums import FeatureSum, absolute
+from .forests import widest
 from .objective import Answer, Objective, Plane
 
 _NONE = np.full(3, -1, dtype=np.int64)
@@ -151,10 +156,71 @@ class TrivialObjective(Objective):
         chosen = [key if slack > 0 else _NONE for key, slack in zip(keys, value, strict=True)]
         return Answer(examples, chosen, value, value.copy())
 
+    def check_key(self, j: int, key: Any) -> None:
+        """Refuse keys that name no inequality of the example: another number of entries, an item or label that is not there, or the true
+        label, whose inequality would be 0 >= 1."""
+        given = np.asarray(key)
+        if given.shape != (3,) or given.dtype.kind not in "iu":
+            raise CertificateError(
+                f"a plane of example {j} has a key of {given.dtype} and shape {given.shape}, wanted three whole numbers."
+            )
+        item, k, m = given.tolist()
+        if (item, k, m) == (-1, -1, -1):
+            return
+        data, truth = self.model.data, self.design.truth
+        if m == -1:
+            sound = 0 <= item < data.node_ptr[j + 1] - data.node_ptr[j]
+            v = int(data.node_ptr[j]) + item if sound else 0
+            sound = sound and 0 <= k < data.n_states[v] and k != truth[v]
+        else:
+            sound = 0 <= item < data.edge_ptr[j + 1] - data.edge_ptr[j]
+            e = int(data.edge_ptr[j]) + item if sound else 0
+            sound = sound and all(0 <= own < data.n_states[v] for own, v in zip((k, m), data.edges[e], strict=True))
+            sound = sound and (k, m) != tuple(truth[data.edges[e]].tolist()) and not self._is_forbidden(e, k, m)
+        if not sound:
+            raise CertificateError(
+                f"a plane of example {j} has the key {(item, k, m)}, wanted a node or edge of it with labels that it has, other than the true "
+                "ones."
+            )
+
+    def _is_forbidden(self, e: int, k: int, m: int) -> bool:
+        design = self.design
+        row = int(e * design.edge_step[0] + (k * self.model.n_labels + m) * design.edge_step[1])
+        return bool((design.edge_index[design.f_col[design.f_ptr[row] : design.f_ptr[row + 1]], k, m] == FORBIDDEN).any())
+
+    def sum_planes(self, examples: np.ndarray, keys: Sequence[Any], alpha: np.ndarray, check: Check) -> FeatureSum:
+        for j, key in zip(examples.tolist(), keys, strict=True):
+            self.check_key(j, key)
+        return super().sum_planes(examples, keys, alpha, check)
+
+    def exact_planes(self, examples: np.ndarray, keys: Sequence[Any], alpha: np.ndarray) -> tuple[Any, Any]:
+        from .exact_sums import Dyadic, add_up, scaled
+
+        total, offsets = Dyadic.none(), []
+        places, values, shares = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
+        for j, key, share in zip(examples.tolist(), keys, alpha.tolist(), strict=True):
+            self.check_key(j, key)
+            if key[0] >= 0:
+                place, value = self._terms(j, key)
+                places.append(place)
+                values.append(value)
+                shares.append(np.full(len(place), share))
+                offsets.append(share)
+        (numbers, power), (counts, unit) = scaled(np.concatenate(values)), scaled(np.concatenate(shares))
+        total = Dyadic(*add_up(np.concatenate(places), numbers * counts), power + unit)
+        return total, Dyadic.of(np.array(offsets))
+
     def plane(self, j: int, key: np.ndarray) -> Plane:
-        item, k, m = (int(i) for i in key)
-        if item < 0:
+        if int(key[0]) < 0:
             return Plane(j, 0.0, np.zeros(0, dtype=np.int64), np.zeros(0), np.asarray(key))
+        places, values = self._terms(j, key)
+        unique, inverse = np.unique(places, return_inverse=True)
+        total = np.bincount(inverse.ravel(), weights=values, minlength=len(unique))
+        return Plane(j, 1.0, unique[total != 0].astype(np.int64), total[total != 0], np.asarray(key))
+
+    def _terms(self, j: int, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights and features of an inequality, one after another."""
+        item, k, m = (int(i) for i in key)
         design, size, first = self.design, self.model.n_labels, self.model.n_weights
         index: list[np.ndarray] = []
         value: list[np.ndarray] = []
@@ -185,35 +251,75 @@ class TrivialObjective(Objective):
                 potential(e, 0, a, sign)
                 potential(e, 1, b, sign)
         places, values = np.concatenate(index), np.concatenate(value)
-        places, values = places[places >= 0], values[places >= 0]
-        unique, inverse = np.unique(places, return_inverse=True)
-        total = np.bincount(inverse.ravel(), weights=values, minlength=len(unique))
-        return Plane(j, 1.0, unique[total != 0].astype(np.int64), total[total != 0], np.asarray(key))
+        return places[places >= 0].astype(np.int64), values[places >= 0]
 
     def evaluate(self, w: np.ndarray) -> float:
-        w = self._checked(w)
+        return self.prove(self._checked(w), Check()).high
+
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        """Slacks from the reparametrised problems, made from features without the kernels."""
+        from .evaluation import Slacks, total
+        from .feature_sums import EPS
+
         own = self.model_weights(w)
-        slack = np.zeros(self.n_examples)
+        slack, error = np.zeros(self.n_examples), np.zeros(self.n_examples)
+        check.expect(self.n_examples)
+        sizes = absolute(self.model)
+        width = max(widest(self.model.data.x), widest(self.model.data.f))
         for j in range(self.n_examples):
             problem = self.model.problem(own, j)
-            if problem.n_nodes:
-                slack[j] = _slack(problem.reparametrize(self.potentials(w, j)), self.model.truth(j))
-        return self.primal(w, slack)
+            if (problem.n_states > 1).any():
+                phi = self.potentials(w, j)
+                slack[j] = _slack(problem.reparametrize(phi), self.model.truth(j))
+                large = sizes.problem(np.abs(own), j)
+                finite = [np.where(np.isfinite(part), part, 0.0) for part in (large.unary, large.edge_scores())]
+                most = max(float(np.abs(part).max(initial=0.0)) for part in finite)
+                degree = int(problem.graph.degrees.max(initial=0)) + 2
+                error[j] = 8 * EPS * (width + degree) * (most + degree * float(np.abs(phi).max(initial=0.0)) + 1.0)
+            check.step()
+        if check.exact:
+            return self._exactly(w, own, slack - error)
+        low, high = np.maximum(slack - error, 0.0), np.where(slack > 0, slack + error, 0.0)
+        return total(self.c, w, Slacks(low, np.maximum(high, error), 2 * error, "margins of the reparametrised problems"))
+
+    def _exactly(self, w: np.ndarray, own: np.ndarray, least: np.ndarray) -> Proven:
+        """The objective in rational arithmetic: inequalities that float64 shows to be below ``least`` of their example are left out."""
+        from .exact_sums import Dyadic, power_of, rounded, scaled
+
+        value = Dyadic.of(w).square() / 2
+        for j in range(self.n_examples):
+            problem, best = self.model.problem(own, j), Fraction(0)
+            if not (problem.n_states > 1).any():
+                continue
+            node, edge = _violations(problem.reparametrize(self.potentials(w, j)), self.model.truth(j))
+            keys = [(v, k, -1) for v, k in np.argwhere(node >= least[j]).tolist()] + np.argwhere(edge >= least[j]).tolist()
+            for key in keys:
+                place, feature = self._terms(j, np.array(key))
+                (left, one), (right, two) = scaled(feature), scaled(w[place])
+                best = max(best, 1 - power_of(one + two) * int((left * right).sum()))
+            value += Fraction(float(self.c[j])) * best
+        words = "objective by the inequalities of each example, in rational arithmetic"
+        return Proven(rounded(value, up=False), rounded(value, up=True), 0.0, words)
 
 
 def _slack(problem: Any, truth: np.ndarray) -> float:
     """Largest of 0 and of 1 minus the margins of a reparametrised problem, by plain numpy."""
+    node, edge = _violations(problem, truth)
+    return float(max(node.max(initial=0.0), edge.max(initial=0.0)))
+
+
+def _violations(problem: Any, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """1 minus the margin of each label (n, K) and of each pair of labels (E, K, K); ``-inf`` where there is no inequality."""
     nodes = np.arange(problem.n_nodes)
     shown = np.arange(problem.n_labels) < problem.n_states[:, None]
     others = shown.copy()
     others[nodes, truth] = False
-    margins = problem.unary[nodes, truth][:, None] - problem.unary
-    slack = float((1.0 - margins[others]).max(initial=0.0))
-    if problem.n_edges:
-        u, v = problem.graph.edges.T
-        tables, edges = problem.edge_scores(), np.arange(problem.n_edges)
-        allowed = shown[u][:, :, None] & shown[v][:, None, :]
-        allowed[edges, truth[u], truth[v]] = False
-        margins = tables[edges, truth[u], truth[v]][:, None, None] - tables
-        slack = max(slack, float((1.0 - margins[allowed]).max(initial=0.0)))
-    return slack
+    node = np.where(others, 1.0 - (problem.unary[nodes, truth][:, None] - problem.unary), -np.inf)
+    if not problem.n_edges:
+        return node, np.zeros((0, problem.n_labels, problem.n_labels))
+    u, v = problem.graph.edges.T
+    tables, edges = problem.edge_scores(), np.arange(problem.n_edges)
+    allowed = shown[u][:, :, None] & shown[v][:, None, :]
+    allowed[edges, truth[u], truth[v]] = False
+    margins = tables[edges, truth[u], truth[v]][:, None, None] - tables
+    return node, np.where(allowed, 1.0 - margins, -np.inf)
