@@ -76,11 +76,9 @@ class Objective(ABC):
     design: Design
 
     def __init__(self, n_examples: int, cone: Cone, C: float, sample_weight: Any = None, n_jobs: int = 1):
-        check_C(C)
         self.n_examples, self.cone, self.n_jobs = n_examples, cone, n_jobs
         self.sample_weight = _sample_weight(sample_weight, n_examples)
-        self.c = float(C) * self.sample_weight / self.sample_weight.sum()
-        self.C = float(C)
+        self.set_C(C)
         self.n_calls, self.seconds = 0, 0.0
 
     @property
@@ -88,7 +86,7 @@ class Objective(ABC):
         return self.cone.n_weights
 
     def set_C(self, C: float) -> None:
-        """Change the regularisation; planes do not depend on it."""
+        """Change the regularisation; planes do not depend on it. This is the only place that sets ``C`` and ``c``."""
         check_C(C)
         self.C = float(C)
         self.c = self.C * self.sample_weight / self.sample_weight.sum()

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import CertificateError
 from .certificate import DualCertificate, LearningVerification
-from .shard_tasks import Job, Place, Sum, gather, load_store, tree_sum
+from .shard_tasks import Job, Place, Sum, gather, load_store, shard_objective, tree_sum
 
 if TYPE_CHECKING:
     from .sharded import ShardedObjective
@@ -36,7 +36,7 @@ class ShardCertificate:
 
     def shard(self, k: int, objective: Any | None = None) -> DualCertificate:
         """Planes and multipliers of one shard."""
-        own = self.job.source.objective(k) if objective is None else objective
+        own = shard_objective(self.job.source, k, self.job.C) if objective is None else objective
         store, _ = load_store(self.job, own, self.places[k])
         store.weights.plain[:] = 0.0
         return store.certificate()
@@ -47,7 +47,9 @@ class ShardCertificate:
             raise CertificateError(
                 "the cone multipliers of the certificate are negative, not finite, or too few: they prove nothing."
             )
-        total: Sum = gather(objective.executor, _bound_group, len(self.places), lambda a, b: (self, a, b), None, "verify-bound")
+        total: Sum = gather(
+            objective.executor, _bound_group, len(self.places), lambda a, b: (self, objective.C, a, b), None, "verify-bound"
+        )
         u = total.vector + objective.cone.matrix.T @ self.mu
         return float(total.scalars[0] - 0.5 * (u @ u))
 
@@ -67,13 +69,13 @@ class ShardCertificate:
         return LearningVerification(primal, min(bound, primal))
 
 
-def _bound_group(item: tuple[ShardCertificate, int, int]) -> Sum:
-    certificate, first, last = item
+def _bound_group(item: tuple[ShardCertificate, float, int, int]) -> Sum:
+    certificate, C, first, last = item
 
     def leaf(a: int, b: int) -> Sum | None:
         if b - a > 1:
             return None
-        objective = certificate.job.source.objective(a)
+        objective = shard_objective(certificate.job.source, a, C)
         u, value = certificate.shard(a, objective).contribution(objective)
         return Sum(u, np.array([value]), ())
 
