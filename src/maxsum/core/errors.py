@@ -31,6 +31,10 @@ class CertificateError(MaxsumError, RuntimeError):
     """A claimed score, bound or gap contradicts the certificate."""
 
 
+class CheckTimeout(MaxsumError, TimeoutError):
+    """A check of a proof that did not end in its time limit: nothing is known from it, for or against the claims."""
+
+
 class ParseError(MaxsumError, ValueError):
     """A file is broken, truncated or hostile.
 

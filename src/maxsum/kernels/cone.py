@@ -134,12 +134,3 @@ def raise_corners(weights, quads):  # type: ignore[no-untyped-def]
             d += step
             step *= 2
         weights[quads[r, 1]] = d
-
-
-@kernel
-def all_hold(weights, quads):  # type: ignore[no-untyped-def]
-    """Whether every quadruple holds exactly."""
-    for r in range(len(quads)):
-        if not holds(weights[quads[r, 0]], weights[quads[r, 1]], weights[quads[r, 2]], weights[quads[r, 3]]):
-            return False
-    return True

@@ -17,6 +17,7 @@ _HOME = {
     "Learner": "driver",
     "LearningResult": "result",
     "LPObjective": "lp_objective",
+    "LearningCertificate": "certificate",
     "LikelihoodObjective": "likelihood",
     "LogisticObjective": "logistic",
     "MarginObjective": "objective",

@@ -3,18 +3,24 @@ r"""LPObjective: the hinge with the dual bound of the linear relaxation inside (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.errors import InvalidSampleError
+from ..core.problem import Problem
+from ..core.result import Result
 from ..inference.dispatch import solve
 from ..inference.finisher import LPFinisher
 from ..losses import Loss
 from ..models.bound import BoundModel
-from .objective import MarginObjective, Plane, proven_bound
+from .certificate import Check, Proven
+from .objective import MarginObjective, Plane
 from .oracles import ForestOracle, Key, Oracle
 from .relaxed import Relaxed, RelaxedOracle
+
+if TYPE_CHECKING:
+    from .feature_sums import FeatureSum
 
 _LARGE = 200_000
 
@@ -100,19 +106,39 @@ class LPObjective(MarginObjective):
         index = np.flatnonzero(z)
         return Plane(j, float((self.loss_table[rows] * node).sum()), index.astype(np.int64), z[index], key)
 
-    def evaluate(self, w: np.ndarray) -> float:
-        """The objective with slacks from messages of fresh solves, checked in plain numpy: relaxations, never searches."""
-        slack = np.zeros(self.n_examples)
-        for j in range(self.n_examples):
-            problem = self.loss_problem(w, j)
-            result = solve(problem, "TreeDP" if self.model.is_forest else "TRWS")
-            bound = proven_bound(problem, result)
-            finisher = LPFinisher(tol=1e-8, time_limit=10.0)
+    def sum_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray, check: Check) -> FeatureSum:
+        from .feature_sums import feature_sum, relaxed_moves
+
+        soft = np.array([isinstance(key, Relaxed) for key in keys], dtype=bool)
+        hard = np.flatnonzero(~soft)
+        total = super().sum_planes(examples[hard], [keys[i] for i in hard.tolist()], alpha[hard], check)
+        if soft.any():
+            own: list[Relaxed] = [key for key in keys if isinstance(key, Relaxed)]
+            total += feature_sum(self.model, self.loss_table, relaxed_moves(self.model, examples[soft], own, alpha[soft]))
+            check.step(0)
+        return total
+
+    def exact_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray) -> tuple[Any, Any]:
+        from .exact_marginals import exact_relaxed_sum
+
+        soft = np.array([isinstance(key, Relaxed) for key in keys], dtype=bool)
+        hard = np.flatnonzero(~soft)
+        total, value = super().exact_planes(examples[hard], [keys[i] for i in hard.tolist()], alpha[hard])
+        for i in np.flatnonzero(soft).tolist():
+            more = exact_relaxed_sum(self.model, self.loss_table, int(examples[i]), keys[i], float(alpha[i]))
+            total, value = total + more[0], value + more[1]
+        return total, value
+
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        """Slacks from messages of fresh solves, checked in plain numpy: relaxations, never searches."""
+        from .evaluation import hinge
+
+        def relax(problem: Problem, known: Result, seconds: float) -> Result | None:
+            finisher = LPFinisher(tol=1e-8, time_limit=min(10.0, seconds))
             small = problem.n_edges * problem.n_labels**2 <= _LARGE and finisher.supports(problem).ok
-            if result.gap > 1e-7 * (1.0 + abs(bound)) and small:
-                bound = min(bound, proven_bound(problem, finisher.solve(problem, init=result)))
-            slack[j] = bound - problem.score(self.model.truth(j))
-        return self.primal(w, np.maximum(slack, 0.0))
+            return finisher.solve(problem, init=known) if small else None
+
+        return hinge(self, w, check, goal, relax)
 
     def tightness(self, w: np.ndarray) -> dict[str, float]:
         """How tight the relaxation is for the training problems (without the loss) under ``w``.

@@ -9,24 +9,29 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import CertificateError, InvalidSampleError
 from ..core.problem import Problem
-from ..core.result import Result
 from ..inference.base import Solver
-from ..inference.dispatch import TABLE, solve
+from ..inference.dispatch import TABLE
 from ..kernels.design import Design
 from ..kernels.planes import Scratch, largest_difference, values
 from ..kernels.vectors import inner
 from ..losses import Hamming, Loss, as_loss
 from ..models.bound import BoundModel
 from ..models.cone import Cone
+from .certificate import Check, Proven
 from .oracles import BracketOracle, ForestOracle, Key, Oracle, SolverOracle, augmented
 
+if TYPE_CHECKING:
+    from .feature_sums import FeatureSum
+
 _SEARCH_EFFORT = 3
+_MOVED = 2**22  # nodes and edges of planes that are summed at once: about 200 MB
+_FEATURES = 64  # numbers that may have been added up in one entry of a plane, beside planes themselves
 
 
 class Plane(NamedTuple):
@@ -142,6 +147,32 @@ class Objective(ABC):
     def evaluate(self, w: np.ndarray) -> float:
         """The objective at ``w`` by an independent way, for certificates: an upper bound where slacks are relaxed."""
 
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        """`evaluate` as a rigorous bracket, for certificates; no more effort is made once the objective is proven to be ``goal`` or less."""
+        high = self.evaluate(w)
+        return Proven(0.5 * float(inner(w, w)), high, 1e-12 * abs(high), "objective by the objective's own evaluation")
+
+    def sum_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray, check: Check) -> FeatureSum:
+        r""":math:`\sum_i\alpha_i z_i` and :math:`\sum_i\alpha_i b_i` from the keys, which are checked, with bounds on rounding errors."""
+        from .feature_sums import EPS, FeatureSum
+
+        u, size, value = np.zeros(self.n_weights), np.zeros(self.n_weights), 0.0
+        check.expect(len(keys))
+        for j, key, share in zip(examples.tolist(), keys, alpha.tolist(), strict=True):
+            plane = self.plane(j, key)
+            u[plane.index] += share * plane.value
+            size[plane.index] += share * np.abs(plane.value)
+            value += share * plane.offset
+            check.step()
+        few = (len(keys) + _FEATURES) * EPS
+        return FeatureSum(u, few * size, value, few * abs(value))
+
+    def exact_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray) -> tuple[Any, Any]:
+        """The sums of `sum_planes` in rational arithmetic."""
+        raise CertificateError(
+            f"the certificate of a {type(self).__name__} cannot be checked in rational arithmetic; leave exact=True out, or train in memory."
+        )
+
     def content(self) -> Iterable[np.ndarray]:
         """Arrays that tell these data from others."""
         return (*self.design, self.cone.nonneg, *self.cone.tables)
@@ -235,26 +266,36 @@ class MarginObjective(Objective):
         if hasattr(self.oracle, "restore"):
             self.oracle.restore(state)
 
-    def evaluate(self, w: np.ndarray) -> float:
-        """The objective with slacks from the certificates of fresh solves, checked in plain numpy.
+    def sum_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray, check: Check) -> FeatureSum:
+        from .feature_sums import feature_sum, labelling_moves
 
-        Loopy problems are solved by `TRWS` first; only if their open gaps matter are they searched.
-        """
-        problems = [self.loss_problem(w, j) for j in range(self.n_examples)]
-        first = [
-            solve(p) if not (p.n_edges or len(p.cliques)) or any(row.fits(p) for row in TABLE) else solve(p, "TRWS")
-            for p in problems
-        ]
-        truth = np.array([problem.score(self.model.truth(j)) for j, problem in enumerate(problems)])
-        upper = np.array([proven_bound(problem, result) for problem, result in zip(problems, first, strict=True)]) - truth
-        loose = self.c * np.array([result.gap for result in first])
-        total = self.primal(w, np.maximum(upper, 0.0))
-        for j in np.argsort(-loose, kind="stable"):
-            if loose[j] <= 1e-5 * total / self.n_examples:
-                break
-            again = solve(problems[j], init=first[j], time_limit=5.0)
-            upper[j] = min(upper[j], proven_bound(problems[j], again) - truth[j])
-        return self.primal(w, np.maximum(upper, 0.0))
+        sizes = np.diff(self.model.data.node_ptr)[examples] + np.diff(self.model.data.edge_ptr)[examples]
+        cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _MOVED, prepend=0)) if len(sizes) else sizes
+        total = super().sum_planes(examples[:0], [], alpha[:0], check)
+        check.expect(len(examples))
+        for part in np.split(np.arange(len(examples)), cuts):
+            own = [keys[i] for i in part.tolist()]
+            total += feature_sum(self.model, self.loss_table, labelling_moves(self.model, examples[part], own, alpha[part]))
+            check.step(len(part))
+        return total
+
+    def exact_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray) -> tuple[Any, Any]:
+        from .exact_sums import scaled
+        from .feature_sums import exact_feature_sum, labelling_moves
+
+        numbers, power = scaled(alpha)
+        moves = labelling_moves(self.model, examples, keys, numbers)
+        return exact_feature_sum(self.model, self.loss_table, moves, (power,) * 3)
+
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        from .evaluation import hinge
+
+        return hinge(self, w, check, goal)
+
+    def evaluate(self, w: np.ndarray) -> float:
+        """The objective, never from below: by dynamic programming over forests in plain numpy, elsewhere from certificates of fresh
+        solves."""
+        return self.prove(np.asarray(w, dtype=np.float64), Check()).high
 
     def loss_problem(self, w: np.ndarray, j: int) -> Problem:
         """The loss-augmented problem of example ``j``, made from its parts without the kernels."""
@@ -265,11 +306,6 @@ class MarginObjective(Objective):
             problem.graph, problem.unary + table, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states,
             problem.cliques,
         )  # fmt: skip
-
-
-def proven_bound(problem: Problem, result: Result) -> float:
-    """The bound of a result, from its certificate."""
-    return np.inf if result.certificate is None else result.certificate.bound(problem)
 
 
 def scratch_for(design: Design, size: int, n_weights: int, capacity: int) -> Scratch:

@@ -10,21 +10,18 @@ The dual of the learning problem with the linear relaxation inside is, for :math
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..core.errors import CertificateError, InvalidSampleError
 from ..inference.parallel import split, thread_map
 from ..kernels.local_polytope import add_edge_marginals, expected_difference, settle_edges, settle_nodes
-from ..models.bound import BoundModel
-from .certificate import LearningVerification
+from .certificate import Check, LearningCertificate, Proven, multipliers, whole_numbers
 
 if TYPE_CHECKING:
     from .objective import MarginObjective
 
-_ALLOWED = 1e-9
-_CHUNK = 2**21
 
 
 class PseudoMarginals:
@@ -156,7 +153,7 @@ def _mixture(loss: float, square: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class MarginalCertificate:
+class MarginalCertificate(LearningCertificate):
     r"""Pseudo-marginals that prove a lower bound on the LP-M3N objective, whoever made them:
 
     .. math:: D = \gamma\sum_j c_j\langle L_j, \mu_j\rangle - \tfrac12\|\gamma u + A^\top\nu\|^2 \le \min_{w,\varphi} F(w, \varphi)
@@ -185,125 +182,35 @@ class MarginalCertificate:
     gamma: float
     mu: np.ndarray
 
-    def lower_bound(self, objective: MarginObjective) -> float:
-        """The bound, recomputed from features in plain numpy. Tables that miss the polytope by rounding are scaled into place.
+    objectives: ClassVar[tuple[str, ...]] = ("LPObjective",)
 
-        Raises
-        ------
-        CertificateError
-            If the tables are not pseudo-marginals of these examples.
-        """
+    def _bound(self, objective: Any, check: Check) -> Proven:
+        """From features in plain numpy; tables that miss the polytope by rounding are moved into it."""
+        from .exact_marginals import exact_marginal_sum
+        from .feature_sums import EPS, dual_bound, feature_sum, marginal_moves
+
         model = objective.model
-        data = model.data
-        self._check(model, objective.cone.matrix.shape[0])
-        node = self.node / self.node.sum(axis=1, keepdims=True) if len(self.nodes) else self.node
-        c = np.repeat(objective.c, np.diff(data.node_ptr))
-        truth = objective.design.truth if model.labels is None else model.labels
-        value = float(np.einsum("n,nk,nk", c[self.nodes], node, objective.loss_table[self.nodes]))
-        full = np.zeros((len(data.n_states), model.n_labels))
-        full[np.arange(len(full)), truth] = 1.0
-        shift = full[self.nodes] - node
-        full[self.nodes] = node
-        total = _adjoint(model, self.nodes, c[self.nodes, None] * shift, None, None)
-        changed = np.zeros(len(full), dtype=bool)
-        changed[self.nodes] = True
-        moved = np.flatnonzero(changed[data.edges].any(axis=1))
-        given = np.full(len(data.edges), -1, dtype=np.int64)
-        given[self.edges] = np.arange(len(self.edges))
-        step = max(1, _CHUNK // model.n_labels**2)
-        for start in range(0, len(moved), step):
-            own = moved[start : start + step]
-            a, b = data.edges[own].T
-            table = full[a][:, :, None] * full[b][:, None, :]
-            known = given[own] >= 0
-            table[known] = _placed(self.edge[given[own[known]]], full[a[known]], full[b[known]], own[known])
-            table *= -1.0
-            table[np.arange(len(own)), truth[a], truth[b]] += 1.0
-            total += _adjoint(model, None, None, own, c[a, None, None] * table)
-        w = self.gamma * total + np.asarray(objective.cone.matrix.T @ self.mu).reshape(-1)
-        return float(self.gamma * value - 0.5 * (w @ w))
-
-    def _check(self, model: BoundModel, n_rows: int) -> None:
-        size, data = model.n_labels, model.data
-        if self.node.shape != (len(self.nodes), size) or self.edge.shape != (len(self.edges), size, size):
-            raise CertificateError(
-                f"the certificate has marginals of shapes {self.node.shape} and {self.edge.shape}, wanted "
-                f"{(len(self.nodes), size)} and {(len(self.edges), size, size)}."
+        size, matrix = model.n_labels, objective.cone.matrix
+        nodes, edges = (
+            whole_numbers(index, (None,), limit, f"{name} of the certificate")
+            for name, index, limit in (
+                ("nodes", self.nodes, len(model.data.n_states)),
+                ("edges", self.edges, len(model.data.edges)),
             )
-        for name, index, limit in (("node", self.nodes, len(data.n_states)), ("edge", self.edges, len(data.edges))):
-            if len(index) and (index[0] < 0 or index[-1] >= limit or (np.diff(index) <= 0).any()):
-                raise CertificateError(f"the certificate's {name} numbers are not ascending in 0..{limit - 1}.")
-        if not (np.isfinite(self.node).all() and np.isfinite(self.edge).all() and np.isfinite(self.mu).all()):
-            raise CertificateError("the certificate holds numbers that are not finite.")
-        if (self.node < 0).any() or (self.edge < 0).any() or (self.mu < 0).any() or not 0 <= self.gamma <= 1:
-            raise CertificateError("a marginal or multiplier of the certificate is negative, or its share is not in 0..1.")
-        if len(self.mu) != n_rows:
-            raise CertificateError(f"the certificate has {len(self.mu)} cone multipliers, the cone {n_rows} rows.")
-        off = np.abs(self.node.sum(axis=1) - 1.0)
-        if (off > _ALLOWED).any():
-            i = int(off.argmax())
-            raise CertificateError(f"marginals of node {self.nodes[i]} sum to {self.node[i].sum()}, wanted 1.")
-        outside = np.arange(size) >= data.n_states[self.nodes][:, None]
-        if (self.node[outside] > 0).any():
-            i = int((self.node * outside).max(axis=1).argmax())
-            raise CertificateError(f"node {self.nodes[i]} has mass on a label that it does not have.")
-
-    def verify(self, objective: MarginObjective, weights: np.ndarray, primal: float | None = None) -> LearningVerification:
-        """Check everything: the cone, the primal value by an independent evaluation, the bound from pseudo-marginals.
-
-        Parameters
-        ----------
-        objective : MarginObjective
-            Of the ``lp`` surrogate.
-        weights : ndarray, shape (n_weights,)
-        primal : float, optional
-            An upper bound on the objective from somewhere else, such as ``DualBound.evaluate`` at known messages.
-
-        Raises
-        ------
-        CertificateError
-            If the weights leave the cone, or the bound exceeds the objective.
-        """
-        if not objective.cone.contains(weights):
-            raise CertificateError("the weights are outside the cone of the model.")
-        value = objective.evaluate(weights) if primal is None else primal
-        bound = self.lower_bound(objective)
-        if bound > value + 1e-9 * (1.0 + abs(value)):
-            raise CertificateError(f"the lower bound {bound} exceeds the objective {value}.")
-        return LearningVerification(value, min(bound, value))
-
-
-def _placed(tables: np.ndarray, rows: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Tables with exactly these marginals (up to an ulp or two); those that miss them by more than rounding are refused."""
-    off = np.maximum(np.abs(tables.sum(axis=2) - rows).max(axis=1), np.abs(tables.sum(axis=1) - columns).max(axis=1))
-    if (off > _ALLOWED).any():
-        i = int(off.argmax())
-        raise CertificateError(f"the marginals of edge {edges[i]} miss those of its nodes by {off[i]}.")
-    total = tables.sum(axis=2)
-    tables = tables * np.minimum(1.0, np.divide(rows, total, out=np.ones_like(total), where=total > 0))[:, :, None]
-    total = tables.sum(axis=1)
-    tables *= np.minimum(1.0, np.divide(columns, total, out=np.ones_like(total), where=total > 0))[:, None, :]
-    lack, short = np.maximum(rows - tables.sum(axis=2), 0.0), np.maximum(columns - tables.sum(axis=1), 0.0)
-    missing = lack.sum(axis=1)
-    share = np.divide(lack, missing[:, None], out=np.zeros_like(lack), where=missing[:, None] > 0)
-    return np.asarray(tables + share[:, :, None] * short[:, None, :])
-
-
-def _adjoint(model: BoundModel, nodes: Any, node: Any, edges: Any, edge: Any) -> np.ndarray:
-    """Features under tables of some nodes and edges of the union: ``feature_marginals`` for all examples, where they are not 0."""
-    data, result = model.data, np.zeros(model.n_weights)
-    for matrix, rows, table, index in ((data.x, nodes, node, model.node_index), (data.f, edges, edge, model.edge_index)):
-        if rows is None or not len(rows):
-            continue
-        flat = table.reshape(len(rows), -1)
-        if data.joint:
-            width = flat.shape[1]
-            part = matrix[(rows[:, None] * width + np.arange(width)).ravel()]
-            value = np.asarray(part.T @ flat.ravel())
-            index = index.reshape(len(index), -1)[:, 0]
-        else:
-            part = model.node_rows(rows) if rows is nodes else matrix[rows]
-            value = np.asarray(part.T @ flat).reshape(index.shape)
-        used = index >= 0
-        np.add.at(result, index[used], value[used])
-    return result
+        )
+        if (np.diff(nodes) <= 0).any() or (np.diff(edges) <= 0).any():
+            raise CertificateError("nodes or edges of the certificate are not ascending, wanted each of them once.")
+        node = multipliers(self.node, (len(nodes), size), "the marginals of nodes: shapes of the certificate")
+        edge = multipliers(self.edge, (len(edges), size, size), "the marginals of edges: shapes of the certificate")
+        mu = multipliers(self.mu, (matrix.shape[0],), "the cone multipliers of the certificate")
+        gamma = float(multipliers(self.gamma, (), "the share of the certificate"))
+        if gamma > 1.0:
+            raise CertificateError(f"the share of the certificate is {gamma}, wanted at most 1.")
+        if check.exact:
+            return dual_bound(matrix, mu, *exact_marginal_sum(objective, nodes, node, edges, edge, gamma))
+        moves = marginal_moves(model, nodes, node, edges, edge, gamma * objective.c)
+        check.step(0)
+        total = feature_sum(model, objective.loss_table, moves)
+        rounded = EPS * np.abs(total.vector), EPS * abs(total.value)  # of the products gamma * c, and of scaling
+        total = total._replace(error=total.error + rounded[0], value_error=total.value_error + rounded[1])
+        return dual_bound(matrix, mu, total)

@@ -12,6 +12,7 @@ from ..inference.dispatch import solve
 from ..inference.finisher import LPFinisher
 from ..kernels.design import Design
 from ..models.bound import BoundModel
+from .certificate import whole_numbers
 from .oracles import BracketOracle, Key
 
 _ALLOWED = 1e-9
@@ -63,6 +64,20 @@ class Relaxed:
         if not off <= _ALLOWED or min(node.min(initial=0.0), edge.min(initial=0.0)) < 0:
             raise CertificateError(f"pseudo-marginals miss the local polytope by {off}, so they prove nothing.")
         return node, edge
+
+    def check(self, n_states: np.ndarray, n_edges: int, n_labels: int) -> None:
+        """Refuse what is malformed for an example with these labels of nodes and this number of edges; see `settled_nodes` for the rest."""
+        n = len(n_states)
+        whole_numbers(self.labels, (n,), n_states, "labels of pseudo-marginals")
+        for name, index, limit in (("nodes", self.nodes, n), ("edges", self.edges, n_edges)):
+            own = whole_numbers(index, (None,), limit, f"{name} of pseudo-marginals")
+            if (np.diff(own) <= 0).any():
+                raise CertificateError(f"{name} of pseudo-marginals are not ascending, wanted each of them once.")
+        wanted = (len(self.nodes), n_labels), (len(self.edges), n_labels, n_labels)
+        for table, shape in zip((self.node, self.edge), wanted, strict=True):
+            own = np.asarray(table)
+            if own.shape != shape or own.dtype.kind != "f":
+                raise CertificateError(f"pseudo-marginals are {own.dtype} of shape {own.shape}, wanted numbers of shape {shape}.")
 
     def pack(self) -> np.ndarray:
         """All numbers in one row, for a checkpoint."""

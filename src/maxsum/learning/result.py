@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.cards import card, gap_words, number, proven, times
+from ..core.errors import CertificateError
 from ..core.result import Guarantee, Termination
+from .certificate import AGREE, Check, LearningVerification, Progress, Proven, guarantee_of, judged, relative, weights_of
 
 if TYPE_CHECKING:
-    from .certificate import DualCertificate
+    from .certificate import LearningCertificate
+
+__all__ = ["LearningPoint", "LearningResult", "learning_card", "relative"]
+_TINY = 1e-12  # objectives are sums of numbers of the size of losses, so that 0 may come out as so much
 
 
 @dataclass(frozen=True)
@@ -51,11 +56,12 @@ class LearningResult:
     termination : Termination
         Why it stopped.
     guarantee : Guarantee
-        ``within_gap`` with a finite lower bound, ``optimal`` if the gap is at rounding level, else ``feasible``.
+        ``within_gap`` with a finite lower bound, ``optimal`` if the gap is at rounding level, else ``feasible``. A lower bound above the
+        objective, beyond rounding, is no result but a `CertificateError`.
     oracle_guarantee : Guarantee
         What the oracle proved at ``weights``: ``optimal``, or ``within_gap`` for some example (relaxed slacks).
-    certificate : DualCertificate or None
-        ``certificate.verify(objective, weights)``.
+    certificate : LearningCertificate or None
+        The proof of ``lower_bound``; `verify` checks it.
     n_iter, n_oracle_calls : int
     seconds, oracle_seconds, qp_seconds : float
     finished : float
@@ -69,7 +75,7 @@ class LearningResult:
     lower_bound: float
     termination: Termination
     oracle_guarantee: Guarantee
-    certificate: DualCertificate | None
+    certificate: LearningCertificate | None
     learner: str
     n_iter: int = 0
     n_oracle_calls: int = 0
@@ -80,6 +86,13 @@ class LearningResult:
     finished: float = 0.0
     trace: tuple[LearningPoint, ...] = field(default=(), repr=False)
     extra: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.lower_bound > self.objective + AGREE * abs(self.objective) + _TINY:
+            raise CertificateError(
+                f"the result of {self.learner} has a lower bound of {self.lower_bound}, above its objective {self.objective}: one of them is "
+                "false. Please report this."
+            )
 
     @property
     def gap(self) -> float:
@@ -92,9 +105,49 @@ class LearningResult:
 
     @property
     def guarantee(self) -> Guarantee:
-        if not np.isfinite(self.lower_bound):
-            return Guarantee.feasible
-        return Guarantee.optimal if self.relative_gap <= 1e-9 else Guarantee.within_gap
+        return guarantee_of(self.objective, self.lower_bound)
+
+    def verify(
+        self, objective: Any, exact: bool = False, progress: Progress | None = None, time_limit: float | None = None
+    ) -> LearningVerification:
+        """Check the proof and every claim of this result against the data.
+
+        Weights, objective, lower bound, gap and guarantee are compared with an independent evaluation. Without a certificate the
+        objective alone can be checked, and a finite lower bound is refused.
+
+        Parameters
+        ----------
+        objective : Objective or SmoothObjective
+            What was minimised; ``objective_`` of an estimator.
+        exact : bool
+            Use rational arithmetic.
+        progress : callable, optional
+            Called with (parts done, parts in all).
+        time_limit : float, optional
+            Seconds.
+
+        Returns
+        -------
+        LearningVerification
+
+        Raises
+        ------
+        CertificateError
+            If a claim does not hold.
+        CheckTimeout
+            If the time limit passes first.
+        """
+        if self.certificate is not None:
+            return self.certificate.verify(
+                objective, self.weights, claimed=self, exact=exact, progress=progress, time_limit=time_limit
+            )
+        if np.isfinite(self.lower_bound):
+            raise CertificateError(
+                f"the result of {self.learner} claims a lower bound of {self.lower_bound}, but has no certificate that proves it. Learners of "
+                "convex surrogates give one."
+            )
+        found = objective.prove(weights_of(objective, self.weights), Check(progress, time_limit, exact), self.objective)
+        return judged(found, Proven(-np.inf, -np.inf, 0.0, "no lower bound is claimed"), self, self.weights, exact)
 
     def __repr__(self) -> str:
         return (
@@ -122,10 +175,3 @@ def learning_card(title: str, result: LearningResult, before: Sequence[tuple[str
     ]
     return card(title, proven(result.guarantee, result.relative_gap), rows, result.message)
 
-
-def relative(objective: float, lower_bound: float) -> float:
-    """Gap relative to the objective."""
-    gap = objective - lower_bound
-    if gap <= 0:
-        return 0.0
-    return float(gap / abs(objective)) if np.isfinite(gap) and objective != 0 else float("inf")

@@ -15,14 +15,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..core.errors import CertificateError, OracleError
 from ..kernels.vectors import inner
-from .certificate import LearningVerification
+from .certificate import Check, LearningCertificate, Proven, multipliers
 
+_SHARES = 1e-9  # how far the sum of shares may be from 1; they are divided by it
 _ULPS = 64 * np.finfo(np.float64).eps
 
 
@@ -98,6 +99,11 @@ class SmoothObjective(ABC):
         """An upper bound on the value, for certificates, by as independent a way as there is."""
         found = self.ask(w)
         return found.value + found.error
+
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        """`evaluate` as a bracket, for certificates."""
+        high = self.evaluate(w)
+        return Proven(high, high, _ULPS * abs(high), "objective by its own evaluation")
 
     def exactly(self, w: np.ndarray) -> Evaluation:
         """An evaluation as exact as there is, which leaves no trace in the objective's state."""
@@ -222,7 +228,7 @@ class Bundle:
 
 
 @dataclass(frozen=True, eq=False)
-class GradientCertificate:
+class GradientCertificate(LearningCertificate):
     """Points and shares whose tangents, with strong convexity, prove a lower bound on the objective (see `dual_value`).
 
     Attributes
@@ -235,26 +241,15 @@ class GradientCertificate:
     points: tuple[np.ndarray, ...]
     alpha: np.ndarray
 
-    def lower_bound(self, objective: SmoothObjective) -> float:
-        """The bound, from fresh evaluations at the points."""
-        if not (np.isfinite(self.alpha).all() and (self.alpha >= 0).all() and abs(self.alpha.sum() - 1.0) <= 1e-9):
-            raise CertificateError(f"the shares of the certificate are {self.alpha}, wanted numbers >= 0 with sum 1.")
+    objectives: ClassVar[tuple[str, ...]] = ("SmoothObjective",)
+
+    def _bound(self, objective: SmoothObjective, check: Check) -> Proven:
+        """From fresh evaluations at the points."""
+        alpha = multipliers(self.alpha, (len(self.points),), "the shares of the certificate")
+        if abs(alpha.sum() - 1.0) > _SHARES:
+            raise CertificateError(f"the shares of the certificate are {alpha}, wanted numbers >= 0 with sum 1.")
         if not (objective.convex and objective.modulus > 0):
             raise CertificateError("the objective is not strongly convex, so tangents prove nothing about it.")
         minorants = [Minorant.of(point, objective.exactly(point), objective.modulus) for point in self.points]
-        return dual_value(minorants, self.alpha / self.alpha.sum(), objective)[0]
-
-    def verify(self, objective: SmoothObjective, weights: np.ndarray) -> LearningVerification:
-        """Check the weights, their value by the objective's independent way, and the bound from fresh evaluations.
-
-        Raises
-        ------
-        CertificateError
-            If the weights are not allowed, or the bound exceeds the objective.
-        """
-        if not objective.contains(weights):
-            raise CertificateError("the weights are outside the set that the model allows.")
-        value, bound = objective.evaluate(weights), self.lower_bound(objective)
-        if bound > value + 1e-9 * (1.0 + abs(value)):
-            raise CertificateError(f"the lower bound {bound} exceeds the objective {value}.")
-        return LearningVerification(value, min(bound, value))
+        low = dual_value(minorants, self.alpha / self.alpha.sum(), objective)[0]
+        return Proven(low, low)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..inference.parallel import split, thread_map
 from ..kernels import smoothed as kernels
 from ..kernels.local_polytope import expected_difference
 from ..kernels.net import adjacency
-from .certificate import LearningVerification
+from .certificate import Check, Proven
 from .compact_qp import check_lp, slacks
 from .driver import LearningCallback
 from .pseudo_marginals import PseudoMarginals
@@ -203,11 +203,13 @@ class SmoothedCertificate(GradientCertificate):
         smooth.tighten(_PROOF_SHARE * abs(smooth.ask(smooth.start()).value))
         return smooth
 
-    def lower_bound(self, objective: Any) -> float:
-        return super().lower_bound(self._smooth(objective))
+    objectives: ClassVar[tuple[str, ...]] = ("LPObjective", "SmoothedObjective")
 
-    def verify(self, objective: Any, weights: np.ndarray) -> LearningVerification:
-        return super().verify(self._smooth(objective), weights)
+    def _bound(self, objective: Any, check: Check) -> Proven:
+        return super()._bound(self._smooth(objective), check)
+
+    def _value(self, objective: Any, w: np.ndarray, check: Check, goal: float | None) -> Proven:
+        return super()._value(self._smooth(objective), w, check, goal)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import CertificateError, InvalidSampleError
 from ..inference.parallel import n_threads, thread_map
 from ..kernels.net import adjacency
 from ..kernels.perceptron import trivial_check, trivial_sweeps
-from ..models.bound import BoundModel
+from ..models.bound import FORBIDDEN, BoundModel
 from ..models.cone import Cone
+from .certificate import Check, Proven
+from .feature_sums import FeatureSum, absolute
+from .forests import widest
 from .objective import Answer, Objective, Plane
 
 _NONE = np.full(3, -1, dtype=np.int64)
@@ -151,10 +155,71 @@ class TrivialObjective(Objective):
         chosen = [key if slack > 0 else _NONE for key, slack in zip(keys, value, strict=True)]
         return Answer(examples, chosen, value, value.copy())
 
+    def check_key(self, j: int, key: Any) -> None:
+        """Refuse keys that name no inequality of the example: another number of entries, an item or label that is not there, or the true
+        label, whose inequality would be 0 >= 1."""
+        given = np.asarray(key)
+        if given.shape != (3,) or given.dtype.kind not in "iu":
+            raise CertificateError(
+                f"a plane of example {j} has a key of {given.dtype} and shape {given.shape}, wanted three whole numbers."
+            )
+        item, k, m = given.tolist()
+        if (item, k, m) == (-1, -1, -1):
+            return
+        data, truth = self.model.data, self.design.truth
+        if m == -1:
+            sound = 0 <= item < data.node_ptr[j + 1] - data.node_ptr[j]
+            v = int(data.node_ptr[j]) + item if sound else 0
+            sound = sound and 0 <= k < data.n_states[v] and k != truth[v]
+        else:
+            sound = 0 <= item < data.edge_ptr[j + 1] - data.edge_ptr[j]
+            e = int(data.edge_ptr[j]) + item if sound else 0
+            sound = sound and all(0 <= own < data.n_states[v] for own, v in zip((k, m), data.edges[e], strict=True))
+            sound = sound and (k, m) != tuple(truth[data.edges[e]].tolist()) and not self._is_forbidden(e, k, m)
+        if not sound:
+            raise CertificateError(
+                f"a plane of example {j} has the key {(item, k, m)}, wanted a node or edge of it with labels that it has, other than the true "
+                "ones."
+            )
+
+    def _is_forbidden(self, e: int, k: int, m: int) -> bool:
+        design = self.design
+        row = int(e * design.edge_step[0] + (k * self.model.n_labels + m) * design.edge_step[1])
+        return bool((design.edge_index[design.f_col[design.f_ptr[row] : design.f_ptr[row + 1]], k, m] == FORBIDDEN).any())
+
+    def sum_planes(self, examples: np.ndarray, keys: Sequence[Any], alpha: np.ndarray, check: Check) -> FeatureSum:
+        for j, key in zip(examples.tolist(), keys, strict=True):
+            self.check_key(j, key)
+        return super().sum_planes(examples, keys, alpha, check)
+
+    def exact_planes(self, examples: np.ndarray, keys: Sequence[Any], alpha: np.ndarray) -> tuple[Any, Any]:
+        from .exact_sums import Dyadic, add_up, scaled
+
+        total, offsets = Dyadic.none(), []
+        places, values, shares = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
+        for j, key, share in zip(examples.tolist(), keys, alpha.tolist(), strict=True):
+            self.check_key(j, key)
+            if key[0] >= 0:
+                place, value = self._terms(j, key)
+                places.append(place)
+                values.append(value)
+                shares.append(np.full(len(place), share))
+                offsets.append(share)
+        (numbers, power), (counts, unit) = scaled(np.concatenate(values)), scaled(np.concatenate(shares))
+        total = Dyadic(*add_up(np.concatenate(places), numbers * counts), power + unit)
+        return total, Dyadic.of(np.array(offsets))
+
     def plane(self, j: int, key: np.ndarray) -> Plane:
-        item, k, m = (int(i) for i in key)
-        if item < 0:
+        if int(key[0]) < 0:
             return Plane(j, 0.0, np.zeros(0, dtype=np.int64), np.zeros(0), np.asarray(key))
+        places, values = self._terms(j, key)
+        unique, inverse = np.unique(places, return_inverse=True)
+        total = np.bincount(inverse.ravel(), weights=values, minlength=len(unique))
+        return Plane(j, 1.0, unique[total != 0].astype(np.int64), total[total != 0], np.asarray(key))
+
+    def _terms(self, j: int, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights and features of an inequality, one after another."""
+        item, k, m = (int(i) for i in key)
         design, size, first = self.design, self.model.n_labels, self.model.n_weights
         index: list[np.ndarray] = []
         value: list[np.ndarray] = []
@@ -185,20 +250,34 @@ class TrivialObjective(Objective):
                 potential(e, 0, a, sign)
                 potential(e, 1, b, sign)
         places, values = np.concatenate(index), np.concatenate(value)
-        places, values = places[places >= 0], values[places >= 0]
-        unique, inverse = np.unique(places, return_inverse=True)
-        total = np.bincount(inverse.ravel(), weights=values, minlength=len(unique))
-        return Plane(j, 1.0, unique[total != 0].astype(np.int64), total[total != 0], np.asarray(key))
+        return places[places >= 0].astype(np.int64), values[places >= 0]
 
     def evaluate(self, w: np.ndarray) -> float:
-        w = self._checked(w)
+        return self.prove(self._checked(w), Check()).high
+
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        """Slacks from the reparametrised problems, made from features without the kernels."""
+        from .evaluation import Slacks, total
+        from .feature_sums import EPS
+
         own = self.model_weights(w)
-        slack = np.zeros(self.n_examples)
+        slack, error = np.zeros(self.n_examples), np.zeros(self.n_examples)
+        check.expect(self.n_examples)
+        sizes = absolute(self.model)
+        width = max(widest(self.model.data.x), widest(self.model.data.f))
         for j in range(self.n_examples):
             problem = self.model.problem(own, j)
             if problem.n_nodes:
-                slack[j] = _slack(problem.reparametrize(self.potentials(w, j)), self.model.truth(j))
-        return self.primal(w, slack)
+                phi = self.potentials(w, j)
+                slack[j] = _slack(problem.reparametrize(phi), self.model.truth(j))
+                large = sizes.problem(np.abs(own), j)
+                finite = [np.where(np.isfinite(part), part, 0.0) for part in (large.unary, large.edge_scores())]
+                most = max(float(np.abs(part).max(initial=0.0)) for part in finite)
+                degree = int(problem.graph.degrees.max(initial=0)) + 2
+                error[j] = 4 * EPS * (width + degree) * (most + degree * float(np.abs(phi).max(initial=0.0)) + 1.0)
+            check.step()
+        low, high = np.maximum(slack - error, 0.0), np.where(slack > 0, slack + error, 0.0)
+        return total(self.c, w, Slacks(low, np.maximum(high, error), 2 * error, "margins of the reparametrised problems"))
 
 
 def _slack(problem: Any, truth: np.ndarray) -> float:

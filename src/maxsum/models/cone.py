@@ -138,10 +138,13 @@ class Cone:
         return f"Cone({self.n_weights} weights, {int(self.nonneg.sum())} non-negative, {len(self._quads)} rows)"
 
     def contains(self, weights: Any, tol: float = 0.0) -> bool:
-        """Whether no inequality is violated by more than ``tol``; with 0, exactly as `MaxFlow` tests tables."""
+        """Whether no inequality is violated by more than ``tol``; with 0, exactly as `MaxFlow` tests tables. In plain numpy."""
         w = self._vector(weights)
         if tol == 0:
-            return not (w[self.nonneg] < 0).any() and bool(kernel.all_hold(w, self._quads))
+            a, d, b, c = w[self._quads.T]
+            both = a + d
+            holds = (both >= b + c) & ((both - b) - c >= 0) & ((both - c) - b >= 0)
+            return not (w[self.nonneg] < 0).any() and bool(holds.all())
         return not (w[self.nonneg] < -tol).any() and not (self.rows @ w < -tol).any()
 
     def project(self, u: Any, start: np.ndarray | None = None) -> Projection:

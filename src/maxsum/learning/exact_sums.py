@@ -1,0 +1,79 @@
+"""Rational arithmetic for certificates of learning: float64 numbers are whole numbers times a power of two, and so are their sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+_DIGITS = 53
+
+
+def scaled(values: Any) -> tuple[np.ndarray, int]:
+    """Whole numbers (Python's, in an object array) and a power: ``values == numbers * 2.0 ** power``, exactly."""
+    array = np.asarray(values, dtype=np.float64)
+    mantissa, exponent = np.frexp(array)
+    whole = np.ldexp(mantissa, _DIGITS).astype(np.int64)
+    power = int(exponent[whole != 0].min(initial=10**6)) if array.size else 0
+    power = 0 if power == 10**6 else power
+    shift = np.where(whole != 0, exponent.astype(np.int64) - power, 0)
+    return whole.astype(object) << shift.astype(object), power - _DIGITS
+
+
+def add_up(keys: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Keys, each once and ascending, and the sums of their numbers; sums of 0 are left out."""
+    if not len(keys):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=object)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    sums = np.add.reduceat(numbers[order].astype(object), first)
+    some = np.flatnonzero(sums != 0)
+    return keys[first][some].astype(np.int64), sums[some]
+
+
+@dataclass(frozen=True, eq=False)
+class Dyadic:
+    """A sparse vector of whole numbers times a power of two."""
+
+    index: np.ndarray
+    numbers: np.ndarray
+    power: int
+
+    @classmethod
+    def none(cls) -> Dyadic:
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=object), 0)
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Dyadic:
+        """A vector of float64."""
+        index = np.flatnonzero(values)
+        return cls(index.astype(np.int64), *scaled(values[index]))
+
+    def __add__(self, other: Dyadic) -> Dyadic:
+        power = min(self.power, other.power)
+        own = [one.numbers * (1 << (one.power - power)) for one in (self, other)]
+        return Dyadic(*add_up(np.concatenate([self.index, other.index]), np.concatenate(own)), power)
+
+    def sum(self) -> Fraction:
+        """The sum of all entries."""
+        return power_of(self.power) * int(sum(self.numbers.tolist()))
+
+    def square(self) -> Fraction:
+        """The square of the Euclidean norm."""
+        return power_of(2 * self.power) * int(sum(number * number for number in self.numbers.tolist()))
+
+
+def power_of(power: int) -> Fraction:
+    """``2 ** power``."""
+    return Fraction(1 << power) if power >= 0 else Fraction(1, 1 << -power)
+
+
+def rounded(value: Fraction, up: bool) -> float:
+    """The nearest float64 that is not below (or not above) a number."""
+    found = float(value)
+    if (Fraction(found) < value) if up else (Fraction(found) > value):
+        found = float(np.nextafter(found, np.inf if up else -np.inf))
+    return found
