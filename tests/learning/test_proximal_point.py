@@ -101,7 +101,9 @@ def test_the_rule_15_stops():
 
 
 @pytest.mark.parametrize(
-    "options", [dict(inner=10), dict(lambda_0=1e6, slacks="one", polish=False, inner=20), dict(inner=1, slacks="trees")], ids=str
+    "options",
+    [dict(inner=10), dict(lambda_0=1e6, slacks="one", polish=False, inner=20), dict(inner=1, slacks="trees")],
+    ids=str,
 )
 def test_the_rule_15_does_not_hold_where_nothing_was_solved(options):
     """Proximal problems that are too hard for ``inner`` evaluations leave null steps, which say nothing about the minimiser."""
