@@ -13,7 +13,8 @@ from ..core.result import Termination
 from .bundle import Bundle
 from .driver import Learner, Training
 from .dual_bound import FORMS, BoundPoint, DualBound, check_relaxed
-from .objective import MarginObjective, Objective
+from .objective import MarginObjective, Objective, refuse_oracle
+from .oracles import BracketOracle
 from .tree_bundle import TreeBundle
 
 _SERIOUS = 0.5
@@ -75,6 +76,8 @@ class ProximalPoint(Learner):
     def _check(self, objective: Objective) -> None:
         super()._check(objective)
         check_relaxed(self, objective)
+        if not isinstance(getattr(objective, "oracle", None), BracketOracle):  # whose messages `polish` takes
+            refuse_oracle(self, objective)
         objective.model.refuse_cliques("ProximalPoint")  # type: ignore[attr-defined]
         if self.lambda_0 is not None and not (_is_number(self.lambda_0) and 0 < self.lambda_0 < np.inf):
             raise InvalidSampleError(f"lambda_0 is {self.lambda_0!r}, wanted a finite number > 0, or None for one that fits C.")

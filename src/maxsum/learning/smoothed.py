@@ -25,6 +25,7 @@ from ..kernels.net import adjacency
 from .certificate import Check, Proven
 from .compact_qp import check_lp, slacks
 from .driver import LearningCallback
+from .objective import refuse_oracle
 from .pseudo_marginals import PseudoMarginals
 from .quasi_newton import ProjectedQuasiNewton
 from .result import LearningResult
@@ -239,6 +240,7 @@ class SmoothedLP(ProjectedQuasiNewton):
                     f"SmoothedLP got a {type(objective).__name__} without smoothing, wanted LPObjective(..., smoothing > 0). Learners "
                     "for the linear relaxation itself: BlockFrankWolfe, CuttingPlane, CompactQP."
                 )
+            refuse_oracle(self, objective)
             objective = SmoothedObjective(objective, objective.smoothing)
         return finished(objective, super().fit(objective, callback, init))
 
