@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.errors import InvalidSampleError, UnsupportedProblemError
-from ..inference.parallel import split, thread_map
+from ..inference.parallel import fixed_split, thread_map
 from ..kernels import smoothed as kernels
 from ..kernels.local_polytope import expected_difference
 from ..kernels.net import adjacency
@@ -83,7 +83,7 @@ class SmoothedObjective(SmoothObjective):
         self.n_rounds = 0
         self.node, self.edge = np.zeros((n_nodes, size)), np.zeros((n_edges, size, size))
         self._adjacency = adjacency(n_nodes, design.edges)
-        self._parts = split(design.node_ptr + design.edge_ptr, self.n_jobs)
+        self._parts = fixed_split(design.node_ptr + design.edge_ptr)
         self._shares = np.diff(design.node_ptr + design.edge_ptr) / max(1, n_nodes + n_edges)
         self._banks()
         self.allowed = -1.0
