@@ -27,7 +27,12 @@ from maxsum.learning import (
 from maxsum.models import Convex, GraphModel, GraphSample
 
 GRAPHS = {"chains": (24, ms.Graph.chain(11)), "grids": (5, ms.Graph.grid(4, 5))}
-PLANES = [BlockFrankWolfe(max_iter=6), CuttingPlane(max_iter=6), CuttingPlane(max_iter=6, slacks="one"), Subgradient(max_iter=3)]
+PLANES = [
+    BlockFrankWolfe(max_iter=6),
+    CuttingPlane(max_iter=6),
+    CuttingPlane(max_iter=6, slacks="one"),
+    Subgradient(max_iter=3),
+]
 CASES = [
     *[(MarginObjective, learner) for learner in (*PLANES, Perceptron(max_iter=3))],
     *[(TrivialObjective, learner) for learner in (PLANES[1], Perceptron(max_iter=3))],
