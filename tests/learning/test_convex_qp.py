@@ -249,7 +249,7 @@ def test_an_interrupt_inside_the_solver_ends_learning_with_the_best_weights(name
 
     monkeypatch.setattr(energy, "minimise_simplex_qp", interrupted)
     result = ProjectedQuasiNewton(tol=1e-9).fit(objective)
-    assert result.termination == Termination.interrupted and len(calls) <= 16
+    assert result.termination == Termination.interrupted and len(calls) <= 20  # one more evaluation was begun for the proof
     assert model.project(result.weights) == pytest.approx(result.weights)
     assert result.objective <= result.trace[0].objective
 

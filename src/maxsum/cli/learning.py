@@ -250,10 +250,8 @@ def _with_edges(form: Any, edges: str | None) -> None:
         form.settings["edges"] = edges
 
 
-def verify_fitted(model: Path, data: Path, json: bool) -> None:
-    """Recompute objective and lower bound of a model on its training data."""
-    from dataclasses import asdict
-
+def verify_fitted(model: Path, data: Path, json: bool, exact: bool = False) -> None:
+    """Recompute objective and lower bound of a model on its training data, and compare all that the file claims with them."""
     from ..storage import read_header, verify_model
     from . import show
     from .fitting import load_fitted
@@ -263,14 +261,15 @@ def verify_fitted(model: Path, data: Path, json: bool) -> None:
     claimed = read_header(model)["result"]
     proven, fault = None, ""
     try:
-        proven = verify_model(estimator, content.X, content.y)
+        proven = verify_model(estimator, content.X, content.y, exact=exact)
     except CertificateError as error:
         fault = str(error)
     if json:
         show.print_json(
             {"model": str(model), "data": str(data), "holds": proven is not None, "fault": fault or None,
-             "claimed": {name: claimed[name] for name in ("objective", "lower_bound")},
-             "proven": None if proven is None else asdict(proven)}
+             "claimed": {name: claimed[name] for name in ("objective", "lower_bound", "gap", "relative_gap", "guarantee")},
+             "proven": None if proven is None else {"objective": proven.objective, "lower_bound": proven.lower_bound,
+                                                    "gap": proven.gap, "checked": proven.checked, "exact": proven.exact}}
         )  # fmt: skip
     else:
         rows = [("claimed objective", f"{claimed['objective']:.10g}"), ("claimed bound", f"{claimed['lower_bound']:.10g}")]
@@ -278,6 +277,7 @@ def verify_fitted(model: Path, data: Path, json: bool) -> None:
             rows.append(("[red]refuted[/]", fault))
         else:
             rows += [("proven objective", f"{proven.objective:.10g}"), ("proven bound", f"{proven.lower_bound:.10g}")]
+            rows += [("checked", proven.checked)]
             rows.append(("[green]proven[/]", f"no weights have an objective below {proven.lower_bound:.6g} on these data"))
         show._print_rows("The claims hold" if proven is not None else "A claim does not hold", rows)
     raise typer.Exit(OK if proven is not None else CLAIM_FAILED)

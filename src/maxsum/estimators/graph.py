@@ -105,7 +105,7 @@ class GraphLabeler(Labeler):
         What is proven about the weights; its ``message`` says which oracle and learner were chosen, and why.
     model_ : BoundModel
     objective_ : Objective
-        For ``result_.certificate.verify(objective_, result_.weights)``.
+        For ``result_.verify(objective_)``.
 
     Examples
     --------

@@ -114,7 +114,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
     result_ : LearningResult
         What is proven about the weights.
     objective_ : MarginObjective
-        For ``result_.certificate.verify(objective_, result_.weights)``. Samples that repeat are merged, and all are sorted: neither
+        For ``result_.verify(objective_)``. Samples that repeat are merged, and all are sorted: neither
         their order nor whether one has weight 2 or comes twice changes the answer.
     n_features_in_, n_iter_ : int
 

@@ -87,7 +87,7 @@ def run(quick: bool, progress: Progress) -> Report:
     doubled = split._replace(X_train=2.0 * split.X_train, X_test=2.0 * split.X_test)
     wanted = PYSTRUCT_SECONDS * PYSTRUCT_SHARE
     fast = seconds_to(peer, doubled, 1 if quick else 3)
-    verified = peer.result_.certificate.verify(peer.objective_, peer.weights_) if peer.result_.certificate else None
+    verified = peer.result_.verify(peer.objective_) if peer.result_.certificate else None
     proven = verified is not None and verified.gap <= 1e-2 * verified.objective * (1 + 1e-6)
     wrong = hamming(peer.predict(doubled.X_test), split.y_test)
     rows.append(

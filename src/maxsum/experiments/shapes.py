@@ -157,8 +157,8 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
     found = error(label(model, w, test.samples), test.truth)
     objective.set_C(C)
     tight = [objective.tightness(w), LPObjective(bind(test)).tightness(w)]
-    verified = runs[C][BEST].result.certificate
-    proven = verified.verify(objective, w).gap / runs[C][BEST].objective if verified is not None else np.inf
+    best = runs[C][BEST].result
+    proven = best.verify(objective).gap / runs[C][BEST].objective if best.certificate is not None else np.inf
     progress(f"C = {C:g} by validation, {found:.2f} % of test pixels wrong, {alone[1]:.2f} % by colour alone")
     lower = all(run.objective <= own[name].objective for own in runs.values() for name in ACP for run in (own[BEST],))
     claims = [

@@ -203,7 +203,7 @@ class LearningCertificate(ABC):
 
 def judged(found: Proven, bound: Proven, claimed: Any, weights: Any, exact: bool) -> LearningVerification:
     """The verification of a value and a bound; raises `CertificateError` where they contradict each other or a claim."""
-    low, high, rounding, _ = found
+    _, high, rounding, _ = found
     room = AGREE * abs(high) + min(rounding + bound.rounding, LOOSE * abs(high))
     if not np.isfinite(high) or np.isnan(bound.low):
         raise CertificateError(f"the objective is {high} and the lower bound {bound.low}; wanted finite numbers.")
@@ -239,7 +239,9 @@ def _compare_gap(claimed: Any, objective: float, lower: float, room: float) -> N
     if gap is not None and not gap >= proven - room:
         raise CertificateError(f"the claimed gap is {gap}, but objective and lower bound leave {proven}.")
     if share is not None and not share >= relative(objective, lower) - 2 * AGREE:
-        raise CertificateError(f"the claimed relative gap is {share}, but objective and lower bound leave {relative(objective, lower)}.")
+        raise CertificateError(
+            f"the claimed relative gap is {share}, but objective and lower bound leave {relative(objective, lower)}."
+        )
     if kind is not None and _RANK[Guarantee(kind)] > _RANK[guarantee_of(objective, lower)]:
         raise CertificateError(f"the claimed guarantee is {kind!s}, but what is proven is {guarantee_of(objective, lower)!s}.")
 

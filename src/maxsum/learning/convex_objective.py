@@ -11,9 +11,12 @@ from ..core.errors import InvalidSampleError
 from ..losses import Loss, as_loss
 from ..models.bound import Encoded
 from ..models.convex import ConvexBound, one_hot
+from ..models.matrices import Definite
 from .energy import Energies
 from .objective import _sample_weight, check_C, loss_table
 from .smooth import SmoothObjective
+
+_ROUNDING = 1e-9  # eigenvalues that are cut off at the floor come out so near to it, relative to the weights
 
 
 class ConvexObjective(SmoothObjective):
@@ -71,6 +74,10 @@ class ConvexObjective(SmoothObjective):
     def project(self, w: np.ndarray) -> np.ndarray:
         return self.model.project(w)
 
+    def contains(self, w: np.ndarray) -> bool:
+        """Whether weights are allowed, up to rounding: by plain numpy."""
+        return allows(self.model, w)
+
     def scale(self) -> np.ndarray:
         r""":math:`(1 + \kappa\sum_j c_j\|\Psi_j\|^2)^{-1/2}` of each node weight, and of each group of other weights."""
         return self.energies.scale(self.c)
@@ -85,6 +92,19 @@ class ConvexObjective(SmoothObjective):
             operators = self.energies.operator_moments(np.random.default_rng(0).standard_normal(self.truth.shape))
         parts = (data.edges, data.f.data, data.f.indices, data.node_ptr, self.truth, self.loss_table, form, numbers)
         return (*x, *parts, operators)
+
+
+def allows(model: ConvexBound, w: np.ndarray) -> bool:
+    """Whether all matrices have eigenvalues, or dictionaries weights, of at least the floor, and operators weights >= 0; up to rounding."""
+    family, own = model.family, w[model.slices[2]]
+    room = _ROUNDING * (1.0 + float(np.abs(w).max(initial=0.0)))
+    if (w[model.slices[3]] < -room).any():
+        return False
+    if not isinstance(family, Definite):
+        return not (own < family.floor - room).any()
+    bank = family.bank(own)
+    matrices = [bank[p][np.ix_(place, place)] for p, place in enumerate(family.places) if len(place)]
+    return all(float(np.linalg.eigvalsh(matrix)[0]) >= family.floor - room for matrix in matrices)
 
 
 def energies_at(

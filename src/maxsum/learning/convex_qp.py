@@ -12,14 +12,18 @@ from ..core.result import Termination
 from ..losses import Loss
 from ..models.bound import Encoded
 from ..models.convex import ConvexBound, one_hot, part_sums, samples_of
+from .certificate import Check, Proven
 from .convex_objective import ConvexObjective, energies_at
 from .energy import Minimum
+from .evaluation import Slacks, total
+from .feature_sums import FeatureSum
 from .smooth import Evaluation
+from .tangents import PlainEnergies, allowed_bound
 
 _EXACT = 1e-12
 
 
-class Slacks(NamedTuple):
+class SlackBrackets(NamedTuple):
     """Proven brackets of the slacks of all examples at some weights."""
 
     lower: np.ndarray
@@ -59,6 +63,7 @@ class QPObjective(ConvexObjective):
     surrogate = "qp"
 
     modulus = 1.0
+    inexact = True
 
     def __init__(
         self,
@@ -92,13 +97,13 @@ class QPObjective(ConvexObjective):
         limits = (self.allowed if allowed is None else allowed) / float(self.c @ self.worst) * self.worst
         return self.energies.at(w).minimise(-self.loss_table, self.mu if init is None else init, 0.0, limits)
 
-    def slacks(self, w: np.ndarray, allowed: float | None = None) -> Slacks:
+    def slacks(self, w: np.ndarray, allowed: float | None = None) -> SlackBrackets:
         """Brackets of all slacks."""
         return self._slacks(self.solve(w, allowed))
 
-    def _slacks(self, found: Minimum) -> Slacks:
+    def _slacks(self, found: Minimum) -> SlackBrackets:
         value = self.energies.energy(self.truth) - found.values
-        return Slacks(value, value + found.gaps)
+        return SlackBrackets(value, value + found.gaps)
 
     def value_and_gradient(self, w: np.ndarray) -> Evaluation:
         found = self.solve(w)
@@ -113,16 +118,28 @@ class QPObjective(ConvexObjective):
         gradient = w + self.truth_moments - self.energies.moments(found.mu, self.c)
         return Evaluation(0.5 * float(w @ w) + float(self.c @ lower), gradient, float(self.c @ (upper - lower)))
 
+    def tangent(self, w: np.ndarray, check: Check) -> FeatureSum:
+        return self._plain().tangent(self.loss_table, self.c, self.truth, self._proposed(w))
+
+    def lowest(self, total: FeatureSum) -> Proven:
+        return allowed_bound(self.model, total)
+
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        """Slacks from a cold start; what the points prove is worked out in plain numpy, from the formula of the energies."""
+        found = self._plain().slacks(w, self.loss_table, self.truth, self._proposed(w))
+        check.step(0)
+        return total(self.c, w, Slacks(*found, "points of the relaxations and their tangents"))
+
+    def _plain(self) -> PlainEnergies:
+        return PlainEnergies(self.model, self.energies.operators)
+
+    def _proposed(self, w: np.ndarray) -> np.ndarray:
+        """Points near the minimisers at ``w``; nobody has to trust them."""
+        return self.solve(np.ascontiguousarray(w, dtype=np.float64), _EXACT * float(self.c @ self.worst), self.truth).mu
+
     def evaluate(self, w: np.ndarray) -> float:
-        """The objective with slacks from a cold start, values and gaps recomputed in plain numpy from the points."""
-        found = self.solve(w, _EXACT * float(self.c @ self.worst), self.truth)
-        theta = self.energies.theta - self.loss_table
-        turn = self.energies.multiply(found.mu)
-        best = np.where(self.inside, theta + turn, np.inf).min(axis=1)
-        least = best - 0.5 * (found.mu * turn).sum(axis=1)
-        truth = (self.truth * (self.energies.theta + 0.5 * self.energies.multiply(self.truth))).sum(axis=1)
-        slack = part_sums(self.model.data, truth - least)
-        return 0.5 * float(w @ w) + float(self.c @ np.maximum(slack, 0.0))
+        """The objective, never from below; see `prove`."""
+        return self.prove(np.asarray(w, dtype=np.float64), Check()).high
 
     def state(self) -> dict[str, np.ndarray]:
         return {"qp_mu": self.mu, "qp_allowed": np.array([self.allowed])}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.errors import CertificateError
 from ..core.problem import Problem
 from ..core.result import Result
 from ..inference.dispatch import TABLE, solve
 from ..models.bound import BoundModel
 from ..models.multilabel import MultiLabelBound
 from .certificate import AGREE, Check, Proven
+from .exact_sums import Dyadic, power_of, rounded, scaled
 from .feature_sums import PAIRWISE
-from .forests import Forest, Scores, highest, scores_of
+from .forests import Forest, Scores, exact_slacks, highest, scores_of
 
 MOST_SUBSETS = 12  # labels of which all subsets are tried: 4096 sums an example, faster than any solver
 _ROWS = 2**21  # sums of subsets that are in memory at once
@@ -33,28 +36,74 @@ def hinge(objective: Any, w: np.ndarray, check: Check, goal: float | None, relax
     """The objective of a `MarginObjective`: dynamic programming over forests and all subsets of few labels, both in plain numpy; elsewhere
     certificates of fresh solves. For linear relaxations ``relax(problem, result, seconds)`` goes on from the messages of TRW-S: only
     messages bound a relaxation, as a search or an elimination may prove less than its value."""
+    if check.exact:
+        return exact_hinge(objective, w, check, relax is not None)
     model: BoundModel = objective.model
     scores = scores_of(model, w, objective.loss_table)
     easy = np.zeros(model.n_examples, dtype=bool) if model.data.cliques is not None else trees(model)
     check.expect(int(np.diff(model.data.node_ptr)[easy].sum()) + int((~easy).sum()))
     found = _by_levels(model, scores, easy, check)
-    if found is None or (not easy.all() and isinstance(model, MultiLabelBound) and model.graph.n_nodes <= MOST_SUBSETS):
+    if found is None:
         easy[:] = False
-        found = None
     low, high = np.zeros(model.n_examples), np.full(model.n_examples, np.inf)
     words = []
     if found is not None:
         low[easy], high[easy] = found[easy], found[easy]
         words.append("dynamic programming over forests")
     left = np.flatnonzero(~easy)
-    if len(left) and isinstance(model, MultiLabelBound) and model.graph.n_nodes <= MOST_SUBSETS and objective.loss_gain is not None:
-        low[left] = high[left] = _by_subsets(objective, w, check)
+    if len(left) and relax is None and isinstance(model, MultiLabelBound) and model.graph.n_nodes <= MOST_SUBSETS:
+        low[left] = high[left] = _by_subsets(objective, w, check)[left]
         words.append("all subsets of the labels")
     elif len(left):
         _by_solving(objective, w, left, check, goal, low, high, scores.error, relax)
         words.append("certificates of fresh solves")
     low, high = np.maximum(low - scores.error, 0.0), np.maximum(high + scores.error, 0.0)
     return total(objective.c, w, Slacks(low, high, 2 * scores.error, " and ".join(words)))
+
+
+def exact_hinge(objective: Any, w: np.ndarray, check: Check, relaxed: bool) -> Proven:
+    """The objective in rational arithmetic: exact dynamic programming over forests; on graphs with cycles certificates that are checked
+    exactly, for scores rounded to float64, with a bound on what that rounding may change."""
+    model: BoundModel = objective.model
+    data, n = model.data, model.n_examples
+    scores = scores_of(model, w, objective.loss_table)
+    easy = np.zeros(n, dtype=bool) if data.cliques is not None else trees(model)
+    owner = np.repeat(np.arange(n), np.diff(data.node_ptr))
+    check.expect(int(easy[owner].sum()) + int((~easy).sum()))
+    half, (c, unit) = Dyadic.of(w).square() / 2, scaled(objective.c)
+    low = high = half
+    words = []
+    if easy.any():
+        forest = Forest.of(len(owner), data.edges, easy[owner], most=len(owner))
+        assert forest is not None
+        slack, power = exact_slacks(model, w, objective.loss_table, easy, forest, scores, check)
+        low = high = half + power_of(unit + power) * int((c * slack).sum())
+        words.append("dynamic programming over forests")
+    for j in np.flatnonzero(~easy).tolist():
+        problem, truth = objective.loss_problem(w, j), np.asarray(model.truth(j))
+        found = solve(problem, "TRWS") if relaxed else solve(problem)
+        gap = Fraction(_exact_gap(found, problem, truth)) + Fraction(float(scores.error[j]))
+        own = Fraction(float(objective.c[j]))
+        high += own * max(gap, Fraction(0))
+        low += own * max(Fraction(bracket(problem, found, truth)[0]) - 2 * Fraction(float(scores.error[j])), Fraction(0))
+        check.step()
+    if not easy.all():
+        words.append("certificates of fresh solves")
+    words_ = f"objective by {' and '.join(words)}, in rational arithmetic"
+    return Proven(rounded(low, up=False), rounded(high, up=True), 0.0, words_)
+
+
+def _exact_gap(result: Result, problem: Problem, truth: np.ndarray) -> Any:
+    """How far the best score may be above that of the truth, by the certificate in rational arithmetic."""
+    certificate: Any = result.certificate
+    try:
+        found = certificate.verify(problem, truth, exact=True)
+    except (TypeError, AttributeError):
+        raise CertificateError(
+            f"the certificate of {result.solver} cannot be checked in rational arithmetic, so neither can the slack of an example with "
+            "cycles; leave exact=True out."
+        ) from None
+    return found.gap
 
 
 def total(c: np.ndarray, w: np.ndarray, slacks: Slacks) -> Proven:
@@ -140,7 +189,9 @@ def _by_solving(
         if wanted or open_[j] <= AGREE * value / len(left):
             break
         seconds = min(_SEARCH_SECONDS, check.seconds_left)
-        again = solve(problems[j], init=first[j], time_limit=seconds) if relax is None else relax(problems[j], first[j], seconds)
+        again = (
+            solve(problems[j], init=first[j], time_limit=seconds) if relax is None else relax(problems[j], first[j], seconds)
+        )
         if again is not None:
             better = bracket(problems[j], again, objective.model.truth(j))
             low[j], high[j] = max(low[j], better[0]), min(high[j], better[1])

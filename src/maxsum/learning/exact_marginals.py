@@ -22,7 +22,9 @@ def exact_relaxed_sum(model: BoundModel, loss: np.ndarray, j: int, key: Relaxed,
     whole[first : data.node_ptr[j + 1]] = key.labels
     shares = np.zeros(model.n_examples)
     shares[j] = share
-    return _sum(model, loss, np.asarray(key.nodes) + first, key.node, np.asarray(key.edges) + edge_first, key.edge, whole, shares, 1.0)
+    return _sum(
+        model, loss, np.asarray(key.nodes) + first, key.node, np.asarray(key.edges) + edge_first, key.edge, whole, shares, 1.0
+    )
 
 
 def exact_marginal_sum(
@@ -80,13 +82,17 @@ def _sum(
         rows, columns = full(a), full(b)
         if e in given:
             i = given[e]
-            settled_edges(edge[i : i + 1], *(np.array([[m / one for m in own]]) for own in (rows, columns)), np.array([e]))
+            sums = [np.array([[mass / one for mass in own]]) for own in (rows, columns)]
+            settled_edges(edge[i : i + 1], sums[0], sums[1], np.array([e]))
             table = [[own * one for own in row] for row in _edge(tables[i].tolist(), rows, columns)]
         else:
             table = [[p * q for q in columns] for p in rows]
         table[truth[a]][truth[b]] -= one * one
         pairs += [
-            (e, k * size + m, -left * amount[edge_owner[e]]) for k, row in enumerate(table) for m, left in enumerate(row) if left
+            (e, k * size + m, -left * amount[edge_owner[e]])
+            for k, row in enumerate(table)
+            for m, left in enumerate(row)
+            if left
         ]
     cliques: list[tuple[int, int, int]] = []
     if data.cliques is not None and model.clique_index is not None:
@@ -94,9 +100,9 @@ def _sum(
         clique_owner = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
         for c in np.flatnonzero(shares[clique_owner] > 0).tolist():
             own = member[member_ptr[c] : member_ptr[c + 1]].tolist()
-            rows = [full(v) for v in own]
+            members = [full(v) for v in own]
             for k in range(size):
-                left = (one if (truth[own] == k).all() else 0) - min(row[k] for row in rows)
+                left = (one if (truth[own] == k).all() else 0) - min(row[k] for row in members)
                 if left:
                     cliques.append((c, k, left * amount[clique_owner[c]]))
     moves = Moves(*(_cells(own) for own in (cells, pairs, cliques)))

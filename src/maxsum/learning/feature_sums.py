@@ -23,7 +23,9 @@ from .exact_sums import Dyadic, add_up, rounded, scaled
 from .relaxed import Relaxed
 
 EPS = float(np.finfo(np.float64).eps)
-PAIRWISE = 256 * EPS  # numpy adds in blocks of 128 and then pairwise: fewer roundings than this for any array that fits into memory
+PAIRWISE = (
+    256 * EPS
+)  # numpy adds in blocks of 128 and then pairwise: fewer roundings than this for any array that fits into memory
 _ALLOWED = 1e-9  # marginals that miss the polytope by more are no rounding of any point of it
 
 
@@ -71,6 +73,14 @@ class FeatureSum(NamedTuple):
             self.value_error + other.value_error + EPS * abs(self.value + other.value),
         )
 
+    def scaled(self, share: float) -> FeatureSum:
+        """The sum times a number >= 0."""
+        value = share * self.value
+        error = share * self.error + EPS * share * np.abs(self.vector)
+        return FeatureSum(
+            share * self.vector, error * (1 + 4 * EPS), value, (share * self.value_error + EPS * abs(value)) * (1 + 4 * EPS)
+        )
+
 
 # ---- planes to moves -----------------------------------------------------------------------------------------------
 
@@ -110,9 +120,7 @@ def _both(row: np.ndarray, truth: np.ndarray, other: np.ndarray, share: np.ndarr
     return Cells.of(np.concatenate([row, row]), np.concatenate([truth, other]), np.concatenate([share, -share]))
 
 
-def _clique_moves(
-    model: BoundModel, examples: np.ndarray, first: np.ndarray, labels: np.ndarray, alpha: np.ndarray
-) -> Cells:
+def _clique_moves(model: BoundModel, examples: np.ndarray, first: np.ndarray, labels: np.ndarray, alpha: np.ndarray) -> Cells:
     """Cliques whose members agree, under the truth and under labellings that start at ``first`` of ``labels``."""
     none = np.zeros(0, dtype=np.int64)
     if model.data.cliques is None or model.clique_index is None:
@@ -194,7 +202,7 @@ def marginal_moves(
         table[np.arange(len(some)), truth[a], truth[b]] += 1.0
         amount = share[edge_owner[some], None]
         fuzzy = blur * (known | soft[a] | soft[b])[:, None]
-        parts.append(_dense(some, table.reshape(len(some), -1) * amount, amount * fuzzy))
+        parts.append(_dense(some, table.reshape(len(some), size**2) * amount, amount * fuzzy))
     none = np.zeros(0, dtype=np.int64)
     pairs = Cells(*(np.concatenate(c) for c in zip(*parts, strict=True))) if parts else Cells.of(none, none, np.zeros(0))
     return Moves(moved, pairs, _common_moves(model, full, truth, share, blur))
@@ -226,8 +234,8 @@ def relaxed_moves(model: BoundModel, examples: np.ndarray, keys: Sequence[Relaxe
     """Moves of pseudo-marginals of single examples; several of one example are taken one after another."""
     data, size, parts, left = model.data, model.n_labels, [], list(range(len(keys)))
     truth = np.asarray(model.labels, dtype=np.int64)
-    for i, (j, key) in enumerate(zip(examples.tolist(), keys, strict=True)):
-        keys[i].check(data.n_states[data.node_ptr[j] : data.node_ptr[j + 1]], int(data.edge_ptr[j + 1] - data.edge_ptr[j]), size)
+    for j, key in zip(examples.tolist(), keys, strict=True):
+        key.check(data.n_states[data.node_ptr[j] : data.node_ptr[j + 1]], int(data.edge_ptr[j + 1] - data.edge_ptr[j]), size)
     while left:  # each example at most once in a round, so that a round is one set of marginals of the union
         _, first = np.unique(examples[left], return_index=True)
         chosen = [left[i] for i in first.tolist()]
@@ -271,7 +279,9 @@ def settled_edges(tables: np.ndarray, rows: np.ndarray, columns: np.ndarray, nam
     off = np.maximum(np.abs(tables.sum(axis=2) - rows).max(axis=1), np.abs(tables.sum(axis=1) - columns).max(axis=1))
     if (off > 2 * _ALLOWED).any():
         i = int(off.argmax())
-        raise CertificateError(f"the marginals of edge {names[i]} miss those of its nodes by {off[i]}: no point of the local polytope.")
+        raise CertificateError(
+            f"the marginals of edge {names[i]} miss those of its nodes by {off[i]}: no point of the local polytope."
+        )
     total = tables.sum(axis=2)
     tables = tables * np.minimum(1.0, np.divide(rows, total, out=np.ones_like(total), where=total > 0))[:, :, None]
     total = tables.sum(axis=1)
@@ -290,22 +300,21 @@ def feature_sum(model: BoundModel, loss: np.ndarray, moves: Moves) -> FeatureSum
     size, data = model.n_labels, model.data
     shapes = ((len(data.n_states), size), (len(data.edges), size**2), (_n_cliques(model), size))
     amounts = [_gathered(cells, shape) for cells, shape in zip(moves, shapes, strict=True)]
-    sizes = [_gathered(cells, shape, True) for cells, shape in zip(moves, shapes, strict=True)]
-    _refuse_forbidden(model, sizes[1])
-    vector = adjoint(model, *amounts)
-    error = adjoint(absolute(model), *sizes)
     most = max(_longest(matrix) for matrix in _matrices(model))
     same = max((int(np.bincount(index[index >= 0]).max(initial=0)) for index in _maps(model)), default=0)
     repeats = max((_repeats(cells, shape) for cells, shape in zip(moves, shapes, strict=True)), default=0)
-    error *= (most + same + repeats + 8) * EPS
+    unit = (most + same + repeats + 8) * EPS
+    sizes = [_gathered(cells, shape, unit) for cells, shape in zip(moves, shapes, strict=True)]
+    _refuse_forbidden(model, sizes[1])
+    vector, error = adjoint(model, *amounts), unit * adjoint(absolute(model), *sizes)
     product = amounts[0].multiply(loss)
     value, total = -float(product.sum()), float(abs(sizes[0]).multiply(loss).sum())
-    return FeatureSum(vector, error, value, (repeats * EPS + PAIRWISE) * total)
+    return FeatureSum(vector, error, value, (unit + PAIRWISE) * total)
 
 
-def _gathered(cells: Cells, shape: tuple[int, int], absolute: bool = False) -> Any:
-    """Amounts as a sparse matrix; their sizes, with ``blur`` in units of rounding, if ``absolute``."""
-    amount = np.abs(cells.amount) + cells.blur / EPS if absolute else cells.amount
+def _gathered(cells: Cells, shape: tuple[int, int], unit: float = 0.0) -> Any:
+    """Amounts as a sparse matrix; with a ``unit`` of rounding their sizes, and ``blur`` in this unit."""
+    amount = np.abs(cells.amount) + cells.blur / unit if unit else cells.amount
     return sparse.csr_array(sparse.coo_array((amount, (cells.row, cells.cell)), shape=shape))
 
 
@@ -338,7 +347,7 @@ def adjoint(model: BoundModel, node: Any, edge: Any, clique: Any) -> np.ndarray:
             _put(result, model.edge_index[:, 0, 0], _array(data.f.T @ column).reshape(-1))
         else:
             value = _array(edge.T @ data.f).T
-            _put(result, model.edge_index.reshape(len(model.edge_index), -1), value)
+            _put(result, model.edge_index.reshape(len(model.edge_index), model.n_labels**2), value)
     if data.cliques is not None and model.clique_index is not None:
         _put(result, model.clique_index, _array(clique.T @ data.cliques.h).T)
     return result
@@ -401,32 +410,13 @@ def exact_feature_sum(model: BoundModel, loss: np.ndarray, moves: Moves, units: 
     for kind, (cells, unit) in enumerate(zip(moves, units, strict=True)):
         key, amount = add_up(cells.row * model.n_labels ** (2 if kind == 1 else 1) + cells.cell, cells.amount)
         row, cell = np.divmod(key, model.n_labels ** (2 if kind == 1 else 1))
-        entry, weight, feature = _expanded(model, kind, row, cell)
+        entry, weight, feature = model.features_of(kind, row, cell)
         numbers, power = scaled(feature)
         total = total + Dyadic(*add_up(weight, numbers * amount[entry]), unit + power)
         if kind == 0:
             costs, power = scaled(loss[row, cell])
             value = Dyadic(np.zeros(1, dtype=np.int64), np.array([-int((costs * amount).sum())], dtype=object), unit + power)
     return total, value
-
-
-def _expanded(model: BoundModel, kind: int, row: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features of cells: number of the cell, number of the weight, and the feature."""
-    data, index = model.data, (model.node_index, model.edge_index, model.clique_index)[kind]
-    if not len(row) or index is None:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
-    flat = index.reshape(len(index), -1)
-    if kind < 2 and data.joint:
-        width = model.n_labels ** (kind + 1)
-        features: Any = sparse.csr_array((data.x, data.f)[kind][row * width + cell])
-        columns = np.zeros(len(row), dtype=np.int64)
-    else:
-        rows = model.node_rows(row) if kind == 0 else data.f[row] if kind == 1 else data.cliques.h[row]  # type: ignore[union-attr]
-        features, columns = sparse.csr_array(rows), cell
-    entry = np.repeat(np.arange(len(row)), np.diff(features.indptr))
-    weight = flat[features.indices, columns[entry]].astype(np.int64)
-    used = (weight >= 0) & (features.data != 0)
-    return entry[used], weight[used], features.data[used]
 
 
 def dual_bound(matrix: Any, mu: np.ndarray, total: Any, value: Any = None) -> Proven:

@@ -17,21 +17,27 @@ import numpy as np
 from scipy import sparse
 
 from ..core.elimination import elimination_order
-from ..core.errors import InvalidSampleError, UnsupportedProblemError
+from ..core.errors import CertificateError, InvalidSampleError, UnsupportedProblemError
 from ..core.problem import Problem
 from ..inference.log_elimination import eliminate
 from ..inference.log_partition import MAX_CELLS, LogPartition
-from ..models.bound import BoundModel, Encoded
+from ..models.bound import BoundModel, Encoded, Tables
 from ..models.multilabel import MultiLabelBound
+from .certificate import Check, Proven
 from .driver import LearningCallback, Training
+from .evaluation import Slacks, total, trees
+from .feature_sums import EPS, PAIRWISE, FeatureSum
+from .forests import Forest, Scores, beliefs, log_sums, scores_of
 from .limited_memory import minimise
 from .objective import _sample_weight, check_C
 from .quasi_newton import ProjectedQuasiNewton
 from .result import LearningResult
 from .smooth import Evaluation, SmoothObjective
+from .tangents import marginal_tangent
 
 _FIRST_SHARE = 1e-2
 _LAST_SHARE = 1e-13
+_PROOF = 1e-12  # how far a bound may be from its minimum in a check, for a node: far below what claims are held to
 _THIN = 0.3
 _VECTORS, _FEWEST = 2**27, 5
 
@@ -115,6 +121,7 @@ class LikelihoodObjective(SmoothObjective):
         self._features = _Features(model)
         self.partition = _partition(model, data, n_jobs, max_cells, False)
         self.exact = self.partition.exact
+        self.inexact = not self.exact.all()
         self._rows, self._owner = np.arange(len(model.labels)), np.repeat(np.arange(self.n_examples), np.diff(data.node_ptr))
         self._edge_owner = np.repeat(np.arange(self.n_examples), np.diff(data.edge_ptr))
         size = np.diff(data.node_ptr) + np.diff(data.edge_ptr)
@@ -173,16 +180,125 @@ class LikelihoodObjective(SmoothObjective):
         self.allowed = max(allowed, floor)
         return True
 
+    def tangent(self, w: np.ndarray, check: Check) -> FeatureSum:
+        return self._proof(np.ascontiguousarray(w, dtype=np.float64), check)[0]
+
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        """Sums over forests level by level, over graphs of small width by elimination, and elsewhere the tree-reweighted bound at the
+        messages of a fresh run: all in plain numpy."""
+        w = np.ascontiguousarray(w, dtype=np.float64)
+        return self._proof(w, check)[1]
+
+    def _proof(self, w: np.ndarray, check: Check) -> tuple[FeatureSum, Proven]:
+        """What marginals at ``w`` prove about all weights, and the objective at ``w``."""
+        if check.exact:
+            raise CertificateError(
+                "a likelihood has sums of exponentials, which cannot be checked in rational arithmetic; leave exact=True out, or use "
+                "surrogate='margin'."
+            )
+        model, data, n = self.model, self.model.data, self.n_examples
+        scores = scores_of(model, w)
+        easy = trees(model)
+        check.expect(3 * int(np.diff(data.node_ptr)[easy].sum()))
+        owner = np.repeat(np.arange(n), np.diff(data.node_ptr))
+        forest = Forest.of(len(owner), data.edges, easy[owner], most=len(owner))
+        assert forest is not None
+        high = np.bincount(owner[forest.roots], log_sums(forest, data.edges, scores, check), minlength=n).astype(np.float64)
+        node, edge = beliefs(forest, data.edges, scores, check)
+        low, error = high.copy(), 2 * scores.error + 4 * EPS * (model.n_labels + 8) * np.diff(data.node_ptr)
+        words = ["sums over forests"]
+        for j in np.flatnonzero(self.exact & ~easy).tolist():
+            rows, edges = (slice(int(own[j]), int(own[j + 1])) for own in (data.node_ptr, data.edge_ptr))
+            found = self._narrow(scores, j, rows, edges)
+            low[j] = high[j] = found.log_z[0]
+            node[rows], edge[edges] = found.node[0], found.edge[0]
+            check.step(0)
+        narrow = np.flatnonzero(self.exact & ~easy)
+        none = np.zeros((len(owner), model.n_labels))
+        tangent = marginal_tangent(model, none, self.c, np.flatnonzero(easy), node, edge, (1.0, 1.0), 1.0, check)
+        if len(narrow):
+            words.append("elimination on graphs of small width, the learner's own")
+            own = marginal_tangent(model, none, self.c, narrow, node, edge, (0.0, 0.0), 0.0, check)
+            size = float(np.abs(own.vector) @ np.abs(w))
+            value = float(self.c[narrow] @ high[narrow]) + float(own.vector @ w)
+            slip = float(self.c[narrow] @ error[narrow]) + PAIRWISE * size + float(own.error @ np.abs(w)) + 1e-13 * abs(value)
+            tangent = tangent + own._replace(value=value, value_error=slip)
+        if self.partition.reweighted is not None:
+            words.append("the tree-reweighted bound at given messages")
+            loopy = self.partition._loopy
+            self._reweight(w, scores, high, node, edge, check)
+            rho = np.ones(len(data.edges))
+            rho[loopy.edge_rows] = self.partition.reweighted.rho
+            own = marginal_tangent(model, none, self.c, loopy.examples, node, edge, (rho, rho), 1.0, check)
+            tangent = tangent + own
+            low[loopy.examples] = 0.0
+        found_low = total(
+            self.c, w, Slacks(np.maximum(low - error, 0.0), np.maximum(high + error, 0.0), 2 * error, " and ".join(words))
+        )
+        if self.partition.reweighted is not None:  # what the tangent proves at w itself is a value from below
+            half, product = 0.5 * float((w * w).sum()), float((tangent.vector * w).sum())
+            slip = (
+                tangent.value_error
+                + float(tangent.error @ np.abs(w))
+                + PAIRWISE * (half + float(np.abs(tangent.vector) @ np.abs(w)))
+            )
+            found_low = found_low._replace(low=half + tangent.value - product - slip)
+        return tangent, found_low
+
+    def _narrow(self, scores: Scores, j: int, rows: slice, edges: slice) -> Any:
+        """Sums of one graph of small width, less the score of the truth."""
+        data = self.model.data
+        states = data.n_states[rows]
+        tables = scores.edge(data.edges, np.arange(edges.start, edges.stop))
+        shape = Problem(
+            data.graphs[j], np.zeros((len(states), self.model.n_labels)), np.zeros((self.model.n_labels,) * 2), n_states=states
+        )
+        order = elimination_order(shape)
+        assert order is not None
+        return eliminate(order, data.graphs[j].edges, states, scores.unary[rows][None], tables[None])
+
+    def _reweight(
+        self, w: np.ndarray, scores: Scores, high: np.ndarray, node: np.ndarray, edge: np.ndarray, check: Check
+    ) -> None:
+        """Bound and consistent marginals of the other examples: messages of a fresh run, which nobody has to trust."""
+        part, own = self.partition._loopy, self.partition.reweighted
+        assert own is not None
+        before = own.messages.copy()
+        own.messages[:] = 0.0  # from nothing, so that whoever checks finds the same
+        try:
+            tables = self.model.tables(w)
+            kinds = tables.bank[self.partition._table] * self.partition._factor[:, None, None]
+            given = part.take(self._features.unary(w)), kinds, self.partition._kind[part.edge_rows]
+            weight = np.maximum(self.c, 1e-300)
+            allowed = _PROOF * self._shares * max(float(self.c.sum()), 1e-300) * len(self._rows) / weight
+            found = own.bracket(*given, allowed[part.examples], self.max_rounds)
+            node[part.nodes], edge[part.edge_rows] = found.node, found.edge
+            high[part.examples] = self._reweighted_bound(scores, own.messages, check)
+        finally:
+            own.messages[:] = before
+
+    def _reweighted_bound(self, scores: Scores, messages: np.ndarray, check: Check) -> np.ndarray:
+        r""":math:`\sum_t\rho_t\log Z_t(\theta^t)` less the score of the truth, with the division of scores that messages make."""
+        part, own, data = self.partition._loopy, self.partition.reweighted, self.model.data
+        assert own is not None
+        whole = scores.unary[part.nodes].copy()
+        for side in range(2):
+            np.add.at(whole, own.edges[:, side], messages[side])
+        copies = whole[own._home]
+        for side in range(2):
+            np.subtract.at(copies, own._virtual[:, side], messages[side] / own.rho[:, None])
+        bank = scores.edge(data.edges, part.edge_rows) / own.rho[:, None, None]
+        tables = Tables(bank, np.arange(len(bank), dtype=np.int32), np.ones(len(bank)), True)
+        forest = Forest.of(len(copies), own._virtual, np.ones(len(copies), dtype=bool), most=len(copies))
+        assert forest is not None
+        value = log_sums(forest, own._virtual, Scores(copies, tables, None, np.zeros(0)), check)
+        first = forest.roots
+        owner = np.searchsorted(part.node_ptr, own._home[first], side="right") - 1
+        return np.bincount(owner, own._weight[first] * value, minlength=len(part.examples))
+
     def evaluate(self, w: np.ndarray) -> float:
-        """The objective at ``w``, with exact sums by elimination in plain numpy, problem by problem of the model."""
-        problems = self.model.problems(w)
-        found = self.ask(w)
-        if not self.exact.all():
-            return found.value + found.error
-        value = 0.5 * float(w @ w)
-        for j, problem in enumerate(problems):
-            value += self.c[j] * (log_partition(problem) - problem.score(self.model.truth(j)))
-        return value
+        """The objective, never from below; see `prove`."""
+        return self.prove(w, Check()).high
 
     def content(self) -> Iterable[np.ndarray]:
         data = self.model.data

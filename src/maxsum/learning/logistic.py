@@ -9,15 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import OracleError
+from ..core.errors import CertificateError, OracleError
 from ..inference.parallel import split, thread_map
 from ..kernels import conjugate_gradients as cg
 from ..losses import Loss
 from ..models.bound import Encoded
 from ..models.convex import ConvexBound, samples_of
+from .certificate import Check, Proven
 from .convex_objective import ConvexObjective, energies_at
 from .energy import Energies
 from .smooth import Evaluation
+from .tangents import PlainEnergies
 
 _LEFT_OVER = 1e-4
 
@@ -132,6 +134,7 @@ class LogisticObjective(ConvexObjective):
         self.node_weight = self.loss_table.max(axis=1, initial=0.0) * np.repeat(self.c, np.diff(model.data.node_ptr))
         self.systems = LinearSystems(self.energies, tol)
         self.mu, self.back = np.zeros_like(self.truth), np.zeros_like(self.truth)
+        self._solved = self.mu
 
     def _rescale(self, ratio: float) -> None:
         self.node_weight = self.node_weight * ratio
@@ -153,6 +156,24 @@ class LogisticObjective(ConvexObjective):
         each = np.log(total[:, 0]) + top[:, 0] - (mu * self.truth).sum(axis=1)
         return float(self.node_weight @ each), mass / total
 
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        """The value, with a residual of the linear systems that is worked out in plain numpy from the formula of the energies."""
+        if check.exact:
+            raise CertificateError(
+                "a logistic objective has sums of exponentials, which cannot be checked in rational arithmetic; leave exact=True out."
+            )
+        self.evaluate(w)
+        plain = PlainEnergies(self.model, self.energies.operators)
+        theta, bank, operators = plain.terms(w)
+        left = np.where(self.inside, theta + plain.multiply(bank, operators, self._solved), 0.0)
+        # the least eigenvalue of the form is at least the ridge, so that scores are off by at most residual / ridge
+        off = float(np.sqrt((left * left).sum())) / self.model.spec.ridge
+        value = 0.5 * float((w * w).sum()) + self._loss(self._solved)[0]
+        error = 2.0 * off * float(np.sqrt((self.node_weight**2).sum())) + 1e-13 * abs(value) * (1 + self.truth.shape[1])
+        return Proven(
+            value - error, value + error, 2 * error, "objective by a sparse direct solver, its residual in plain numpy"
+        )
+
     def evaluate(self, w: np.ndarray) -> float:
         """The value with scores from a sparse direct solver (from tight conjugate gradients with operators)."""
         self.energies.at(w)
@@ -164,6 +185,7 @@ class LogisticObjective(ConvexObjective):
             mu = np.zeros_like(self.truth)
             matrix = sparse.csc_array(self.energies.matrix())
             mu[self.inside] = spsolve(matrix, -self.energies.theta[self.inside])
+        self._solved = mu
         return 0.5 * float(w @ w) + self._loss(mu)[0]
 
     def state(self) -> dict[str, np.ndarray]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .objective import MarginObjective
 
 
-
 class PseudoMarginals:
     r"""Node and edge tables of all examples in the local polytope, with what the dual needs of them.
 

@@ -14,7 +14,7 @@ from ..kernels.eigen import inverse_of
 from ..kernels.vectors import combine, inner, times
 from .driver import Learner, LearningCallback, Training
 from .result import LearningResult
-from .smooth import Bundle, Evaluation, GradientCertificate, Minorant, SmoothObjective
+from .smooth import Bundle, Evaluation, GradientCertificate, Minorant, SmoothObjective, proven_again
 
 _ENOUGH = 1e-4
 _BACKTRACKS = 30
@@ -65,7 +65,7 @@ class ProjectedQuasiNewton(Learner):
         """
         result = super().fit(objective, callback, init)
         if objective.convex:
-            return result
+            return proven_again(objective, result)
         return replace(result, message=f"{result.message.rstrip('.')}. {_NOT_CONVEX}")
 
     def _check(self, objective: Any) -> None:

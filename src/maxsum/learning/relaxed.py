@@ -77,7 +77,9 @@ class Relaxed:
         for table, shape in zip((self.node, self.edge), wanted, strict=True):
             own = np.asarray(table)
             if own.shape != shape or own.dtype.kind != "f":
-                raise CertificateError(f"pseudo-marginals are {own.dtype} of shape {own.shape}, wanted numbers of shape {shape}.")
+                raise CertificateError(
+                    f"pseudo-marginals are {own.dtype} of shape {own.shape}, wanted numbers of shape {shape}."
+                )
 
     def pack(self) -> np.ndarray:
         """All numbers in one row, for a checkpoint."""

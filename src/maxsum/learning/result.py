@@ -174,4 +174,3 @@ def learning_card(title: str, result: LearningResult, before: Sequence[tuple[str
         ("time", times(result.seconds, (result.oracle_seconds, "in oracles"), (result.qp_seconds, "in quadratic programs"))),
     ]
     return card(title, proven(result.guarantee, result.relative_gap), rows, result.message)
-

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..core.errors import CertificateError
 from ..kernels.vectors import inner
+from .certificate import Check, Proven
+from .convex_objective import allows
 from .executor import as_executor
+from .feature_sums import FeatureSum
 from .objective import Answer, Objective, Plane, check_C
 from .oracles import Key
+from .shard_certificate import as_sum, shard_value
 from .shard_tasks import ShardSource, Sum, gather, opened, tree_sum
 from .sharded import slack_group
 from .smooth import Evaluation, SmoothObjective
+from .tangents import allowed_bound
 
 
 class AggregatedObjective(Objective):
@@ -60,6 +66,24 @@ class AggregatedObjective(Objective):
         found = _aggregate((self.source, j, int(effort)), np.array(at))
         return Plane(j, found.offset, found.index, found.value, key)
 
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        return shard_value(self, w)
+
+    def sum_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray, check: Check) -> FeatureSum:
+        """Planes made again from the points where oracles were asked, not from those that are remembered."""
+        asked = [np.asarray(key) for key in keys]
+        for j, key in zip(examples.tolist(), asked, strict=True):
+            if key.shape != (self.n_weights + 1,) or key.dtype.kind != "f" or not np.isfinite(key).all():
+                raise CertificateError(
+                    f"a plane of shard {j} has a key of {key.dtype} and shape {key.shape}, wanted a point of {self.n_weights} weights, and an effort."
+                )
+        items = [(self.source, int(k), key, float(share)) for k, key, share in zip(examples, asked, alpha, strict=True)]
+        check.expect(len(items))
+        found = self.executor.run(_checked_plane, items, [f"check-{k}" for k in range(len(items))])
+        check.step(len(items))
+        none = np.zeros(self.n_weights)
+        return sum(found, FeatureSum(none, none, 0.0, 0.0))  # type: ignore[return-value]
+
     def evaluate(self, w: np.ndarray) -> float:
         n = self.n_examples
         total = gather(self.executor, slack_group, n, lambda a, b: (self.source, self.C, a, b), w, "verify-objective")
@@ -84,6 +108,16 @@ def _aggregate(item: tuple[ShardSource, int, int], w: np.ndarray) -> _Aggregate:
     source, k, effort = item
     with opened(source, k, float(len(source.sizes))) as objective:
         return _sum_of_planes(objective, w, effort)
+
+
+def _checked_plane(item: tuple[ShardSource, int, np.ndarray, float], *_: Any) -> FeatureSum:
+    """The plane of a shard from the labellings that its oracle gives at a point, whatever they are, in plain numpy."""
+    source, k, key, share = item
+    with opened(source, k, float(len(source.sizes))) as objective:
+        answer = objective.ask(key[:-1].copy(), None, int(key[-1]))
+        some = np.flatnonzero(answer.value > 0)
+        keys, c = [answer.keys[i] for i in some.tolist()], objective.c[answer.examples[some]]
+        return objective.sum_planes(answer.examples[some], keys, c, Check()).scaled(share)  # type: ignore[no-any-return]
 
 
 def _sum_of_planes(objective: Any, w: np.ndarray, effort: int) -> _Aggregate:
@@ -113,6 +147,7 @@ class ShardedSmooth(SmoothObjective):
     """
 
     surrogate = "qp"
+    inexact = True
 
     def __init__(self, source: Any, C: float = 1.0, executor: Any = None):
         self.source, self.executor = source, as_executor(executor)
@@ -169,6 +204,20 @@ class ShardedSmooth(SmoothObjective):
         total = self._gather(slack_group, w, "verify-objective")
         return float(0.5 * inner(w, w) + total)
 
+    def contains(self, w: np.ndarray) -> bool:
+        return allows(self.model, w)
+
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        return shard_value(self, w)
+
+    def tangent(self, w: np.ndarray, check: Check) -> FeatureSum:
+        found = self._gather(_tangent, w, "verify-tangent")
+        vector, error = np.split(found.vector, 2)
+        return FeatureSum(vector, error, *found.scalars.tolist())
+
+    def lowest(self, total: FeatureSum) -> Proven:
+        return allowed_bound(self.model, total)
+
     def content(self) -> Iterable[np.ndarray]:
         return (np.frombuffer(self.source.digest(), dtype=np.uint8), self.source.sizes)
 
@@ -201,5 +250,16 @@ def _smooth(item: tuple[ShardSource, float, int, int], shared: tuple[np.ndarray,
             own.allowed = accuracy * float(inner(own.c, own.worst))
             found = own.value_and_gradient(w)
             return Sum(found.gradient - w, np.array([found.value - half, found.error]), ())
+
+    return tree_sum(first, last, lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
+
+
+def _tangent(item: tuple[ShardSource, float, int, int], w: np.ndarray) -> Sum:
+    """What points of the relaxations of some shards prove."""
+    source, C, first, last = item
+
+    def one(k: int) -> Sum:
+        with opened(source, k, C) as own:
+            return as_sum(own.tangent(w, Check()))
 
     return tree_sum(first, last, lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]

@@ -13,17 +13,23 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..core.errors import CertificateError, OracleError
+from ..core.result import Termination
 from ..kernels.vectors import inner
-from .certificate import Check, LearningCertificate, Proven, multipliers
+from .certificate import Check, LearningCertificate, Proven, multipliers, relative
+from .result import LearningResult
+
+if TYPE_CHECKING:
+    from .feature_sums import FeatureSum
 
 _SHARES = 1e-9  # how far the sum of shares may be from 1; they are divided by it
+_FINAL_STEPS = 200  # pairwise steps on the shares of the proof that is handed out: few points, so they cost next to nothing
 _ULPS = 64 * np.finfo(np.float64).eps
 
 
@@ -54,6 +60,8 @@ class SmoothObjective(ABC):
     convex : bool
     free : bool
         Whether all weights are allowed.
+    inexact : bool
+        Whether evaluations have errors that learners make smaller as they go on.
     c : ndarray
         Weights of the examples; part of what tells a checkpoint's data from others.
     n_calls : int
@@ -66,6 +74,7 @@ class SmoothObjective(ABC):
     modulus: float = 0.0
     convex: bool = True
     free: bool = True
+    inexact: bool = False
     c: np.ndarray = np.ones(1)
     n_calls: int = 0
     seconds: float = 0.0
@@ -104,6 +113,20 @@ class SmoothObjective(ABC):
         """`evaluate` as a bracket, for certificates."""
         high = self.evaluate(w)
         return Proven(high, high, _ULPS * abs(high), "objective by its own evaluation")
+
+    def tangent(self, w: np.ndarray, check: Check) -> FeatureSum | None:
+        r"""What proves :math:`F(v) \ge \tfrac12\|v\|^2 + b - \langle z, v\rangle` for all allowed ``v``, near equality at ``w``, in plain numpy (see
+        `maxsum.learning.tangents`); None if nobody knows it but the objective."""
+        return None
+
+    def lowest(self, total: FeatureSum) -> Proven:
+        r""":math:`b + \min_v \tfrac12\|v\|^2 - \langle z, v\rangle` over the allowed weights; rounding is taken off."""
+        from .feature_sums import dual_bound
+
+        cone: Any = getattr(self, "cone", None)
+        if cone is None:
+            raise OracleError(f"a {type(self).__name__} has tangents but no cone; wanted a method lowest() of its own.")
+        return dual_bound(cone.matrix, np.maximum(cone.multipliers(total.vector), 0.0), total)
 
     def exactly(self, w: np.ndarray) -> Evaluation:
         """An evaluation as exact as there is, which leaves no trace in the objective's state."""
@@ -245,11 +268,85 @@ class GradientCertificate(LearningCertificate):
 
     def _bound(self, objective: SmoothObjective, check: Check) -> Proven:
         """From fresh evaluations at the points."""
-        alpha = multipliers(self.alpha, (len(self.points),), "the shares of the certificate")
-        if abs(alpha.sum() - 1.0) > _SHARES:
-            raise CertificateError(f"the shares of the certificate are {alpha}, wanted numbers >= 0 with sum 1.")
+        alpha = self.shares()
         if not (objective.convex and objective.modulus > 0):
             raise CertificateError("the objective is not strongly convex, so tangents prove nothing about it.")
-        minorants = [Minorant.of(point, objective.exactly(point), objective.modulus) for point in self.points]
-        low = dual_value(minorants, self.alpha / self.alpha.sum(), objective)[0]
-        return Proven(low, low)
+        if check.exact:
+            raise CertificateError(
+                f"a {type(objective).__name__} is minimised by tangents at points that are found in float64, so it cannot be checked in "
+                "rational arithmetic; leave exact=True out, or use surrogate='margin' or 'lp'."
+            )
+        points = [np.asarray(point) for point in self.points]
+        for point in points:
+            if point.shape != (objective.n_weights,) or point.dtype.kind != "f" or not np.isfinite(point).all():
+                raise CertificateError(
+                    f"a point of the certificate is {point.dtype} of shape {point.shape}, wanted {objective.n_weights} finite numbers."
+                )
+        check.expect(len(points))
+        tangents = []
+        for point in points:
+            found = objective.tangent(np.array(point, dtype=np.float64), check)
+            if found is None:
+                return self._own_bound(objective, points, alpha)
+            tangents.append(found)
+            check.step()
+        return objective.lowest(sum_of(tangents, alpha))._replace(
+            words="lower bound from points that tangents were taken at, in plain numpy"
+        )
+
+    def shares(self) -> np.ndarray:
+        """The shares, checked, and scaled so that their sum is surely not above 1."""
+        alpha = multipliers(self.alpha, (len(self.points),), "the shares of the certificate")
+        if not len(alpha) or abs(alpha.sum() - 1.0) > _SHARES:
+            raise CertificateError(f"the shares of the certificate are {alpha}, wanted numbers >= 0 with sum 1.")
+        return np.asarray(alpha / alpha.sum() * (1.0 - (len(alpha) + 4) * np.finfo(np.float64).eps))
+
+    def _own_bound(self, objective: SmoothObjective, points: list[np.ndarray], alpha: np.ndarray) -> Proven:
+        """Where nobody but the objective knows what it is: from its own values and gradients, which are its definition."""
+        minorants = [Minorant.of(point, objective.exactly(point), objective.modulus) for point in points]
+        low = dual_value(minorants, alpha / alpha.sum(), objective)[0]
+        return Proven(
+            low, low, _ULPS * abs(low), "lower bound from values, gradients and projections by the objective's own code"
+        )
+
+
+def proven_again(objective: SmoothObjective, result: LearningResult) -> LearningResult:
+    """The result with the bound that its certificate proves to others.
+
+    A learner may evaluate its points roughly; whoever checks them does not know how, and evaluates them well, which makes other
+    tangents. So shares are chosen anew for these, that at the learned weights included. Who interrupts that has weights without a proof.
+    """
+    proof = result.certificate
+    if not isinstance(proof, GradientCertificate) or not objective.inexact:
+        return result
+    points, minorants, found = [*proof.points, result.weights], [], []
+    for point in points:
+        try:
+            tangent = objective.tangent(np.asarray(point, dtype=np.float64), Check())
+        except KeyboardInterrupt:
+            words = f"{result.learner}: interrupted before there was a proof."
+            return replace(result, lower_bound=-np.inf, certificate=None, message=words, termination=Termination.interrupted)
+        if tangent is None:
+            return result
+        found.append(tangent)
+        minorants.append(Minorant(tangent.value - tangent.value_error, -tangent.vector, point, abs(tangent.value)))
+    bundle = Bundle(objective, len(points))
+    bundle.minorants, bundle.alpha = minorants, np.append(proof.alpha, 0.0)
+    bundle.bound(_FINAL_STEPS)
+    own = GradientCertificate(
+        tuple(point for point, share in zip(points, bundle.alpha, strict=True) if share > 0), bundle.alpha[bundle.alpha > 0]
+    )
+    shares = own.shares()
+    total: Any = sum_of([tangent for tangent, share in zip(found, bundle.alpha, strict=True) if share > 0], shares)
+    low = min(objective.lowest(total).low, result.objective)
+    words = f"within {relative(result.objective, low):.2g} of"
+    message = result.message.replace(f"within {result.relative_gap:.2g} of", words)
+    return replace(result, lower_bound=low, certificate=own, message=message)
+
+
+def sum_of(tangents: list[Any], shares: np.ndarray) -> Any:
+    """A combination of tangents."""
+    total = tangents[0].scaled(float(shares[0]))
+    for tangent, share in zip(tangents[1:], shares[1:].tolist(), strict=True):
+        total = total + tangent.scaled(share)
+    return total

@@ -11,29 +11,34 @@ local polytope, with :math:`H` the entropies of all nodes and edges, so that eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, UnsupportedProblemError
+from ..core.errors import CertificateError, InvalidSampleError, UnsupportedProblemError
 from ..inference.parallel import fixed_split, thread_map
 from ..kernels import smoothed as kernels
 from ..kernels.local_polytope import expected_difference
 from ..kernels.net import adjacency
-from .certificate import Check, Proven
+from .certificate import Check, Proven, multipliers
 from .compact_qp import check_lp, slacks
 from .driver import LearningCallback
+from .evaluation import Slacks, total
+from .feature_sums import EPS, PAIRWISE, FeatureSum
+from .forests import scores_of
 from .objective import refuse_oracle
 from .pseudo_marginals import PseudoMarginals
 from .quasi_newton import ProjectedQuasiNewton
 from .result import LearningResult
 from .smooth import Evaluation, GradientCertificate, SmoothObjective
+from .tangents import marginal_tangent
 
 _FIRST_SHARE = 1e-2
 _LAST_SHARE = 1e-13
-_PROOF_SHARE = 1e-8
+_PROOF_SHARE = 1e-10  # how far messages of a check may be from the best, relative to the objective
 
 
 class SmoothedObjective(SmoothObjective):
@@ -64,6 +69,7 @@ class SmoothedObjective(SmoothObjective):
 
     modulus = 1.0
     convex = True
+    inexact = True
 
     def __init__(self, objective: Any, smoothing: Any, max_rounds: int = 1000):
         self.smoothing, self.objective = check_smoothing(smoothing), objective
@@ -169,8 +175,54 @@ class SmoothedObjective(SmoothObjective):
     def _floor(self) -> float:
         return _LAST_SHARE * (1.0 + float(self.c.sum()) * len(self.design.truth))
 
+    def tangent(self, w: np.ndarray, check: Check) -> FeatureSum:
+        with restored(self):
+            return self._tangent(w, check)
+
+    def _tangent(self, w: np.ndarray, check: Check) -> FeatureSum:
+        self._settle(w)
+        own = np.arange(self.n_examples)
+        return marginal_tangent(
+            self.model, self.objective.loss_table, self.c, own, self.node, self.edge, (1.0, 0.0), self.smoothing, check
+        )
+
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        """The bound at the messages of a fresh run, and from below what its beliefs prove: both in plain numpy."""
+        if check.exact:
+            raise CertificateError(
+                "a smoothed objective has sums of exponentials, which cannot be checked in rational arithmetic; leave exact=True out, or "
+                "train without smoothing."
+            )
+        with restored(self):
+            tangent, messages = self._tangent(w, check), self.messages.copy()
+        found = slacks(self.objective, w, messages, self.smoothing)
+        data, size = self.model.data, self.model.n_labels
+        terms = np.diff(data.node_ptr) + np.diff(data.edge_ptr)
+        large = float(np.abs(messages).max(initial=0.0)) * (
+            1 + int(np.bincount(data.edges.ravel(), minlength=1).max(initial=0))
+        )
+        error = 2 * scores_of(self.model, w, self.objective.loss_table).error
+        error += 8 * EPS * terms * (size**2 * self.smoothing + large)
+        half, product = 0.5 * float((w * w).sum()), float((tangent.vector * w).sum())
+        slip = (
+            tangent.value_error
+            + float(tangent.error @ np.abs(w))
+            + PAIRWISE * (half + float(np.abs(tangent.vector) @ np.abs(w)))
+        )
+        above = total(self.c, w, Slacks(found, found + error, 2 * error, "soft maxima at given messages"))
+        return above._replace(low=half + tangent.value - product - slip)
+
+    def _settle(self, w: np.ndarray) -> None:
+        """Messages and beliefs for ``w`` that are good enough for a proof; nobody has to trust them."""
+        w = np.ascontiguousarray(w, dtype=np.float64)
+        soft, found = self.soft(w), np.empty((4, self.n_examples))
+        self.messages[:], self._before[:] = 0.0, 0.0  # from nothing, so that whoever checks finds the same
+        self._relax(soft, np.zeros(self.n_examples), 2, found)
+        rest = _PROOF_SHARE * float(0.5 * (w @ w) + self.c @ found[0])
+        self._relax(soft, rest * self._shares, self.max_rounds, found)
+
     def evaluate(self, w: np.ndarray) -> float:
-        """The objective at ``w`` with the messages of a fresh evaluation, computed in plain numpy."""
+        """The objective at ``w`` with the messages of a fresh evaluation, computed in plain numpy; never from below."""
         self.ask(w)
         return self.objective.primal(w, slacks(self.objective, w, self.messages, self.smoothing))
 
@@ -200,9 +252,13 @@ class SmoothedCertificate(GradientCertificate):
     smoothing: float = 1.0
 
     def _smooth(self, objective: Any) -> SmoothedObjective:
-        smooth = objective if isinstance(objective, SmoothedObjective) else SmoothedObjective(objective, self.smoothing)
-        smooth.tighten(_PROOF_SHARE * abs(smooth.ask(smooth.start()).value))
-        return smooth
+        smoothing = float(multipliers(self.smoothing, (), "the smoothing of the certificate"))
+        own = getattr(objective, "smoothing", 0.0)
+        if own != smoothing:
+            raise CertificateError(
+                f"the certificate is one of the smoothing {smoothing}, the objective has {own}; it proves nothing about another."
+            )
+        return objective if isinstance(objective, SmoothedObjective) else SmoothedObjective(objective, smoothing)
 
     objectives: ClassVar[tuple[str, ...]] = ("LPObjective", "SmoothedObjective")
 
@@ -211,6 +267,16 @@ class SmoothedCertificate(GradientCertificate):
 
     def _value(self, objective: Any, w: np.ndarray, check: Check, goal: float | None) -> Proven:
         return super()._value(self._smooth(objective), w, check, goal)
+
+
+@contextlib.contextmanager
+def restored(smooth: SmoothedObjective) -> Iterator[None]:
+    """An objective whose messages are afterwards what they were, whatever happens."""
+    before = {name: value.copy() for name, value in smooth.state().items()}
+    try:
+        yield
+    finally:
+        smooth.restore(before)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ class StoredObjective:
         SHA-256 of data and weights of examples, as in checkpoints.
     source : str
         The file.
+    fingerprint_version : int
+        How the fingerprint is made; see `maxsum.storage.format.fingerprint`.
     """
 
     surrogate: str
@@ -32,6 +34,7 @@ class StoredObjective:
     n_nodes: int
     fingerprint: str
     source: str
+    fingerprint_version: int = 1
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -267,32 +268,58 @@ class TrivialObjective(Objective):
         width = max(widest(self.model.data.x), widest(self.model.data.f))
         for j in range(self.n_examples):
             problem = self.model.problem(own, j)
-            if problem.n_nodes:
+            if (problem.n_states > 1).any():
                 phi = self.potentials(w, j)
                 slack[j] = _slack(problem.reparametrize(phi), self.model.truth(j))
                 large = sizes.problem(np.abs(own), j)
                 finite = [np.where(np.isfinite(part), part, 0.0) for part in (large.unary, large.edge_scores())]
                 most = max(float(np.abs(part).max(initial=0.0)) for part in finite)
                 degree = int(problem.graph.degrees.max(initial=0)) + 2
-                error[j] = 4 * EPS * (width + degree) * (most + degree * float(np.abs(phi).max(initial=0.0)) + 1.0)
+                error[j] = 8 * EPS * (width + degree) * (most + degree * float(np.abs(phi).max(initial=0.0)) + 1.0)
             check.step()
+        if check.exact:
+            return self._exactly(w, own, slack - error)
         low, high = np.maximum(slack - error, 0.0), np.where(slack > 0, slack + error, 0.0)
         return total(self.c, w, Slacks(low, np.maximum(high, error), 2 * error, "margins of the reparametrised problems"))
+
+    def _exactly(self, w: np.ndarray, own: np.ndarray, least: np.ndarray) -> Proven:
+        """The objective in rational arithmetic: inequalities that float64 shows to be below ``least`` of their example are left out."""
+        from .exact_sums import Dyadic, power_of, rounded, scaled
+
+        value = Dyadic.of(w).square() / 2
+        for j in range(self.n_examples):
+            problem, best = self.model.problem(own, j), Fraction(0)
+            if not (problem.n_states > 1).any():
+                continue
+            node, edge = _violations(problem.reparametrize(self.potentials(w, j)), self.model.truth(j))
+            keys = [(v, k, -1) for v, k in np.argwhere(node >= least[j]).tolist()] + np.argwhere(edge >= least[j]).tolist()
+            for key in keys:
+                place, feature = self._terms(j, np.array(key))
+                (left, one), (right, two) = scaled(feature), scaled(w[place])
+                best = max(best, 1 - power_of(one + two) * int((left * right).sum()))
+            value += Fraction(float(self.c[j])) * best
+        words = "objective by the inequalities of each example, in rational arithmetic"
+        return Proven(rounded(value, up=False), rounded(value, up=True), 0.0, words)
 
 
 def _slack(problem: Any, truth: np.ndarray) -> float:
     """Largest of 0 and of 1 minus the margins of a reparametrised problem, by plain numpy."""
+    node, edge = _violations(problem, truth)
+    return float(max(node.max(initial=0.0), edge.max(initial=0.0)))
+
+
+def _violations(problem: Any, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """1 minus the margin of each label (n, K) and of each pair of labels (E, K, K); ``-inf`` where there is no inequality."""
     nodes = np.arange(problem.n_nodes)
     shown = np.arange(problem.n_labels) < problem.n_states[:, None]
     others = shown.copy()
     others[nodes, truth] = False
-    margins = problem.unary[nodes, truth][:, None] - problem.unary
-    slack = float((1.0 - margins[others]).max(initial=0.0))
-    if problem.n_edges:
-        u, v = problem.graph.edges.T
-        tables, edges = problem.edge_scores(), np.arange(problem.n_edges)
-        allowed = shown[u][:, :, None] & shown[v][:, None, :]
-        allowed[edges, truth[u], truth[v]] = False
-        margins = tables[edges, truth[u], truth[v]][:, None, None] - tables
-        slack = max(slack, float((1.0 - margins[allowed]).max(initial=0.0)))
-    return slack
+    node = np.where(others, 1.0 - (problem.unary[nodes, truth][:, None] - problem.unary), -np.inf)
+    if not problem.n_edges:
+        return node, np.zeros((0, problem.n_labels, problem.n_labels))
+    u, v = problem.graph.edges.T
+    tables, edges = problem.edge_scores(), np.arange(problem.n_edges)
+    allowed = shown[u][:, :, None] & shown[v][:, None, :]
+    allowed[edges, truth[u], truth[v]] = False
+    margins = tables[edges, truth[u], truth[v]][:, None, None] - tables
+    return node, np.where(allowed, 1.0 - margins, -np.inf)

@@ -261,11 +261,60 @@ class BoundModel:
         return result
 
     def difference(self, j: int, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        r"""Sparse :math:`z = \Psi(x_j, y_j) - \Psi(x_j, y)`: sorted indices and values, by the slow and certain way."""
-        truth = self.truth(j)
-        z = self.feature(j, truth) - self.feature(j, labels)
-        index = np.flatnonzero(z)
-        return index.astype(np.int64), z[index]
+        r"""Sparse :math:`z = \Psi(x_j, y_j) - \Psi(x_j, y)`: sorted indices and values, from the nodes, edges and cliques that differ."""
+        data, size, truth = self.data, self.n_labels, self.truth(j)
+        labels = np.asarray(labels)
+        changed, ends = labels != truth, data.graphs[j].edges
+        nodes = np.flatnonzero(changed)
+        edges = np.flatnonzero(changed[ends].any(axis=1))
+        first, edge_first, (u, v) = int(data.node_ptr[j]), int(data.edge_ptr[j]), ends[edges].T
+        index, value, sizes = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], []
+        for own in (truth, labels):
+            cells = own[u].astype(np.int64) * size + own[v]
+            parts = [(0, first + nodes, own[nodes]), (1, edge_first + edges, cells), (2, *self._agreeing(j, own))]
+            for kind, row, cell in parts:
+                _, weight, feature = self.features_of(kind, row, cell)
+                index.append(weight)
+                value.append(feature)
+            sizes.append(sum(map(len, index)))
+        used, place = np.unique(np.concatenate(index), return_inverse=True)
+        amounts, cut = np.concatenate(value), sizes[0]  # the two sums apart, so that equal ones leave nothing behind
+        sums = [np.bincount(place.reshape(-1)[own], amounts[own], len(used)) for own in (slice(cut), slice(cut, None))]
+        total = sums[0] - sums[1]
+        return used[total != 0].astype(np.int64), total[total != 0]
+
+    def _agreeing(self, j: int, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Cliques of an example, in numbers of the union, whose members have one label, and that label."""
+        none = np.zeros(0, dtype=np.int64)
+        if self.data.cliques is None:
+            return none, none
+        ptr, member_ptr, member, _ = self.data.cliques
+        own = np.arange(ptr[j], ptr[j + 1])
+        if not len(own):
+            return none, none
+        values = labels[member[member_ptr[ptr[j]] : member_ptr[ptr[j + 1]]] - self.data.node_ptr[j]]
+        low = np.minimum.reduceat(values, member_ptr[own] - member_ptr[ptr[j]])
+        same = low == np.maximum.reduceat(values, member_ptr[own] - member_ptr[ptr[j]])
+        return own[same], low[same].astype(np.int64)
+
+    def features_of(self, kind: int, row: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Features of nodes (kind 0; a cell is a label), edges (1; a pair ``k * K + l``) or cliques (2) of the union under labels: one after
+        another the number of the cell, the number of the weight, and the feature."""
+        data, index = self.data, (self.node_index, self.edge_index, self.clique_index)[kind]
+        if not len(row) or index is None:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
+        flat = index.reshape(len(index), int(np.prod(index.shape[1:])))
+        if kind < 2 and data.joint:
+            width = self.n_labels ** (kind + 1)
+            features: Any = sparse.csr_array((data.x, data.f)[kind][row * width + cell])
+            columns = np.zeros(len(row), dtype=np.int64)
+        else:
+            rows = self.node_rows(row) if kind == 0 else data.f[row] if kind == 1 else data.cliques.h[row]  # type: ignore[union-attr]
+            features, columns = sparse.csr_array(rows), cell
+        entry = np.repeat(np.arange(len(row)), np.diff(features.indptr))
+        weight = flat[features.indices, columns[entry]].astype(np.int64)
+        used = (weight >= 0) & (features.data != 0)
+        return entry[used], weight[used], features.data[used]
 
     def node_rows(self, nodes: np.ndarray) -> Any:
         """Features of some nodes of the union, a row each."""

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from .. import estimators
-from ..core.errors import MaxsumError, ModelFileError
+from ..core.errors import CertificateError, MaxsumError, ModelFileError
 from ..core.result import Guarantee, Termination
 from ..estimators.cross_validation import CrossValidated
 from ..estimators.multilabel import MultiLabelClassifier
 from ..estimators.targets import Rule
-from ..learning.certificate import LearningVerification
+from ..learning.certificate import LearningVerification, Progress
 from ..learning.result import LearningPoint, LearningResult
 from ..learning.stored import StoredObjective
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
-from .format import COUNTS, FACTS, FILE, KINDS, LISTS, NAMES, NUMBERS, fingerprint
+from .format import COUNTS, FACTS, FILE, FINGERPRINT, KINDS, LISTS, NAMES, NUMBERS, fingerprint
+from .saving import summary
 from .structure import rebuild
 from .values import Reader
 
@@ -85,8 +86,17 @@ def read_header(path: str | Path) -> dict[str, Any]:
     return header
 
 
-def verify_model(model: Any, X: Any, y: Any, sample_weight: Any = None) -> LearningVerification:
-    """Check the proof that was saved with a model, on the training data.
+def verify_model(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    exact: bool = False,
+    progress: Progress | None = None,
+    time_limit: float | None = None,
+) -> LearningVerification:
+    """Check the proof that was saved with a model, and every claim of the file, on the training data.
 
     Parameters
     ----------
@@ -94,6 +104,12 @@ def verify_model(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Learn
         Of `load_model`, or the file; saved with ``certificate=True``.
     X, y, sample_weight
         As in the `fit` that was saved.
+    exact : bool
+        Use rational arithmetic.
+    progress : callable, optional
+        Called with (parts done, parts in all).
+    time_limit : float, optional
+        Seconds.
 
     Returns
     -------
@@ -105,23 +121,50 @@ def verify_model(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Learn
     ModelFileError
         If the file holds no proof, or the data are others.
     CertificateError
-        If the proof does not hold.
+        If the proof or a claim does not hold.
+    CheckTimeout
+        If the time limit passes first.
     """
     net = load_model(model) if isinstance(model, (str, Path)) else model
-    stored, proof = net.objective_, net.result_.certificate
-    if proof is None:
+    stored, result = net.objective_, net.result_
+    if result.certificate is None:
         raise ModelFileError(
             "the model has no certificate to check: save it with certificate=True, from a training that proves a bound."
         )
     prepared = net._prepare(net._read(X, y, sample_weight), float(stored.C))
     objective = prepared.objective
-    found = fingerprint(objective)
-    wanted = stored.fingerprint if isinstance(stored, StoredObjective) else fingerprint(stored)
+    if isinstance(stored, StoredObjective):
+        found, wanted = fingerprint(objective, stored.fingerprint_version), stored.fingerprint
+    else:
+        found, wanted = fingerprint(objective), fingerprint(stored)
     if found != wanted:
         raise ModelFileError(
             f"the data have the fingerprint {found[:12]}, wanted {wanted[:12]}: the model was trained on others, or with other sample weights."
         )
-    return proof.verify(objective, net.result_.weights)  # type: ignore[no-any-return]
+    if isinstance(stored, StoredObjective):
+        own = (objective.surrogate, type(objective).__name__, objective.n_examples)
+        told = (stored.surrogate, stored.kind, stored.n_examples)
+        if own != told:
+            raise CertificateError(f"the file tells of the objective {told}, but its settings and these data make {own}.")
+    _compare_header(result)
+    return result.verify(objective, exact=exact, progress=progress, time_limit=time_limit)  # type: ignore[no-any-return]
+
+
+def _compare_header(result: LearningResult) -> None:
+    """Whether what the header says beside objective and bound, which the proof is compared with, follows from them."""
+    told = result.extra.get("header", {})
+    for name in ("gap", "relative_gap"):
+        own, given = getattr(result, name), told.get(name)
+        if given is not None and not (own == given or abs(own - given) <= 1e-9 * abs(own)):
+            raise CertificateError(f"the file claims a {name} of {given}, but its objective and lower bound leave {own}.")
+    if told.get("guarantee") not in (None, str(result.guarantee)):
+        raise CertificateError(
+            f"the file claims {told['guarantee']!r:.60}, but its objective and lower bound say {str(result.guarantee)!r}."
+        )
+    if told.get("certificate") not in (None, summary(result.certificate)):
+        raise CertificateError(
+            f"the file tells of the proof {told['certificate']!r:.120}, but holds {summary(result.certificate)}."
+        )
 
 
 def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -> Any:
@@ -149,6 +192,7 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
     estimator.model_, estimator.objective_, estimator.weights_ = model, stored, weights
     proof = reader.value(header["proof"])
     estimator.result_ = _read_result(header["result"], arrays["trace"], np.concatenate([weights, more]), proof)
+    estimator.result_.extra["header"] |= {"certificate": header.get("certificate") if proof is not None else None}
     convex = isinstance(model, ConvexBound)
     if convex != (stored.surrogate in ("qp", "logistic")):
         raise ValueError(f"a model of the surrogate {stored.surrogate!r} that is {'' if convex else 'not '}convex")
@@ -197,8 +241,11 @@ def _read_classes(given: Any, reader: Reader) -> tuple[np.ndarray, ...]:
 
 def _read_objective(given: Any, source: str) -> StoredObjective:
     found = StoredObjective(
-        given["surrogate"], given["kind"], given["C"], given["n_examples"], given["n_nodes"], given["fingerprint"], source
-    )
+        given["surrogate"], given["kind"], given["C"], given["n_examples"], given["n_nodes"], given["fingerprint"], source,
+        given.get("fingerprint_version", 1),
+    )  # fmt: skip
+    if found.fingerprint_version not in (1, FINGERPRINT):
+        raise ValueError(f"a fingerprint of version {found.fingerprint_version!r:.40}")
     if not isinstance(found.C, (int, float)) or not all(isinstance(n, int) for n in (found.n_examples, found.n_nodes)):
         raise ValueError("the objective has no sound description")
     if not all(isinstance(text, str) for text in (found.surrogate, found.kind, found.fingerprint)):
@@ -214,6 +261,7 @@ def _read_result(given: Any, trace: np.ndarray, weights: np.ndarray, certificate
         numbers["objective"]
     ):
         raise ValueError("the result has no sound numbers")
+    told = {name: None if given.get(name) is None else float(reader.value(given[name])) for name in ("gap", "relative_gap")}
     numbers |= {name: int(given[name]) for name in COUNTS}
     if trace.shape != (len(trace), 5) or not np.isfinite(trace[:, [0, 4]]).all():
         raise ValueError(f"a trace of shape {trace.shape}")
@@ -226,5 +274,6 @@ def _read_result(given: Any, trace: np.ndarray, weights: np.ndarray, certificate
         learner=str(given["learner"]),
         message=str(given["message"]),
         trace=points,
+        extra={"header": {"guarantee": given.get("guarantee")} | told},
         **numbers,
     )

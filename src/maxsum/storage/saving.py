@@ -14,7 +14,7 @@ from ..estimators.base import Labeler
 from ..inference.base import Solver
 from ..learning.result import LearningResult
 from ..learning.stored import StoredObjective
-from .format import COUNTS, DROPPED, FACTS, FILE, NAMES, NUMBERS, SHARDED, TRAINING, fingerprint
+from .format import COUNTS, DROPPED, FACTS, FILE, FINGERPRINT, NAMES, NUMBERS, SHARDED, TRAINING, fingerprint
 from .structure import describe
 from .values import LeftOut, Writer, described, noted
 
@@ -81,7 +81,7 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
         "model": describe(model, writer),
         "objective": _objective(model, objective),
         "result": _result(result),
-        "certificate": _summary(result.certificate),
+        "certificate": summary(result.certificate),
         "proof": writer.value(result.certificate, "certificate") if certificate else None,
         "facts": {key: writer.value(getattr(estimator, key), key) for key in FACTS if hasattr(estimator, key)},
         "kind": getattr(estimator, "_kind", None),
@@ -129,6 +129,7 @@ def _objective(model: Any, objective: Any) -> dict[str, Any]:
         "n_examples": int(shards.n_samples if shards is not None else model.n_examples),
         "n_nodes": int(shards.n_nodes if shards is not None else len(model.data.n_states)),
         "fingerprint": fingerprint(objective),
+        "fingerprint_version": FINGERPRINT,
     }
 
 
@@ -147,7 +148,7 @@ def _result(result: LearningResult) -> dict[str, Any]:
     }
 
 
-def _summary(certificate: Any) -> dict[str, Any] | None:
+def summary(certificate: Any) -> dict[str, Any] | None:
     """Kind and size of a proof."""
     if certificate is None:
         return None
