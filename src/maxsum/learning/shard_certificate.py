@@ -49,9 +49,13 @@ class ShardCertificate(LearningCertificate):
         matrix = objective.cone.matrix
         mu = multipliers(self.mu, (matrix.shape[0],), "the cone multipliers of the certificate")
         if len(self.places) != objective.n_shards or [place.shard for place in self.places] != list(range(objective.n_shards)):
-            raise CertificateError(f"the certificate is one of {len(self.places)} shards, the objective has {objective.n_shards}.")
+            raise CertificateError(
+                f"the certificate is one of {len(self.places)} shards, the objective has {objective.n_shards}."
+            )
         if check.exact:
-            raise CertificateError("a training on shards cannot be checked in rational arithmetic; leave exact=True out, or train in memory.")
+            raise CertificateError(
+                "a training on shards cannot be checked in rational arithmetic; leave exact=True out, or train in memory."
+            )
         check.expect(2)
         total: Sum = gather(
             objective.executor, _bound_group, len(self.places), lambda a, b: (self, objective.C, a, b), None, "verify-bound"
