@@ -140,7 +140,8 @@ def _learning_facts(learned: Learned) -> dict[str, Any]:
         **{name: getattr(result, name) for name in names},
         "guarantee": str(result.guarantee),
         "termination": str(result.termination),
-        "verified": asdict(learned.verified),
+        "verified": None if learned.verified is None else asdict(learned.verified),
+        "not_checked": learned.unchecked or None,
     }
 
 
@@ -262,7 +263,9 @@ def print_demo(demo: Demo) -> None:
         ("time", f"{learned.seconds:.3g} s"),
         (
             "certificate",
-            f"checked: no weights have an objective below {proven.lower_bound:.6g}; these have {proven.objective:.6g}",
+            f"not checked ({demo.learned.unchecked})"
+            if proven is None
+            else f"checked: no weights have an objective below {proven.lower_bound:.6g}; these have {proven.objective:.6g}",
         ),
     ]
     _print_rows("Weights, learned from noisy images", rows)

@@ -33,6 +33,7 @@ from .choices import (
     coefficients,
     default_learner,
     is_auto,
+    refuse_unused,
     sentence,
     started,
     unfinished,
@@ -195,6 +196,7 @@ class Labeler(NestedParameters, Prediction, ABC):
         surrogate = SURROGATES[name]
         learner = choose_learner(self, default_learner(self, surrogate))
         spec = as_convex(self, name, learner)
+        refuse_unused(self, name, learner)
         known = self.classes if classes is None else classes
         items, labels, weight = data
         n_labels = len(known) if isinstance(known, (list, tuple, np.ndarray)) else 2

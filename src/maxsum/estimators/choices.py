@@ -17,6 +17,7 @@ from ..learning.lp_objective import LPObjective
 from ..learning.multilabel import SubsetAscent, SubsetOracle
 from ..learning.objective import MarginObjective, Objective
 from ..learning.oracles import BracketOracle, ForestOracle, SolverOracle
+from ..learning.perceptron import Perceptron
 from ..learning.quasi_newton import ProjectedQuasiNewton
 from ..learning.relaxed import RelaxedOracle
 from ..learning.result import LearningResult
@@ -137,6 +138,30 @@ def default_learner(estimator: Any, surrogate: Surrogate) -> str:
     if estimator.smoothing > 0 and surrogate.objective is not _lp:
         raise InvalidSampleError(f"smoothing is {estimator.smoothing!r}, wanted 0: only surrogate='lp' has a smooth version.")
     return "SmoothedLP" if estimator.smoothing > 0 else surrogate.learner
+
+
+def refuse_unused(estimator: Any, surrogate: str, learner: Learner) -> None:
+    """Refuse parameters that are not at their defaults, but that this surrogate or learner would ignore.
+
+    `as_convex` does so for convex energies, `likelihood_objective` for the loss of a likelihood, and learners that ask no oracle for oracles.
+    """
+    loss = estimator.loss
+    weighted = not (isinstance(loss, str) and loss == "hamming")
+    if surrogate == "trivial" and weighted:
+        raise InvalidSampleError(
+            f"loss is {loss!r} beside surrogate='trivial', wanted the default 'hamming', which it does not use: an inequality of a strictly trivial "
+            "problem has a margin of 1. Losses go with surrogate='margin' or 'lp'."
+        )
+    if surrogate in ("trivial", "likelihood") and estimator.oracle is not None and not is_auto(estimator.oracle):
+        raise InvalidSampleError(
+            f"oracle is {estimator.oracle!r} beside surrogate={surrogate!r}, wanted None: training asks no max-sum solver. A solver of "
+            "predictions is solver=..."
+        )
+    if isinstance(learner, Perceptron) and (weighted or estimator.class_weight is not None):
+        raise InvalidSampleError(
+            f"loss is {loss!r} and class_weight {estimator.class_weight!r} beside the learner Perceptron, wanted 'hamming' and None: it separates the "
+            "examples, whatever a wrong label costs. Losses go with other learners."
+        )
 
 
 def is_number(value: Any) -> bool:

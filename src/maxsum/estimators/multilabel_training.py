@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 from ..inference.base import Clock
 from ..learning.cutting_plane import CuttingPlane
@@ -27,6 +28,7 @@ from .choices import (
     is_auto,
     likelihood_objective,
     oracle_words,
+    refuse_unused,
 )
 from .convex import CONVEX, as_convex, convex_objective
 from .memory import check_room, multilabel_bytes
@@ -64,7 +66,9 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
     surrogate = as_surrogate(estimator.surrogate, SURROGATES)
     relaxed = surrogate == "lp"
     standard = default_learner(estimator, CHOICES[surrogate])
-    as_convex(estimator, surrogate, choose_learner(estimator, standard, LEARNERS))
+    chosen_learner = choose_learner(estimator, standard, LEARNERS)
+    as_convex(estimator, surrogate, chosen_learner)
+    refuse_unused(estimator, surrogate, chosen_learner)
     jobs, oracle = as_jobs(estimator.n_jobs, 1), None if is_auto(estimator.oracle) else estimator.oracle
     target, loss = data.target, estimator.loss
     costs = None
@@ -80,6 +84,10 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
             return _convex(estimator, plain, plain, target, C, loss, weight, jobs)
         if surrogate == "likelihood":
             return _likelihood(estimator, plain, plain, target, C, weight)
+        if estimator.smoothing > 0:
+            raise InvalidSampleError(
+                f"smoothing is {estimator.smoothing!r} for classes that exclude each other, wanted 0: a single node has no relaxation to smooth."
+            )
         single = MarginObjective(plain, C, loss, oracle, weight, jobs)
         learner = choose_learner(estimator, "BlockFrankWolfe", LEARNERS)
         return Prepared(learner, single, plain, target, "BlockFrankWolfe: one node with several classes.")
@@ -95,6 +103,7 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
         words = f" {graph.n_nodes} labels on this graph are too many for quick exact solvers; supermodular potentials have one."
     known = (labels >= 0).all()
     why = unsuited(full) if known else "takes samples without unknown labels"
+    why = why or ("asks no oracle, and one is given" if oracle is not None else "")
     name = "SubsetAscent" if surrogate == "margin" and not why else standard
     learner = choose_learner(estimator, name, LEARNERS)
     check_room(multilabel_bytes(X, labels, design=not isinstance(learner, SubsetAscent)), "this training")

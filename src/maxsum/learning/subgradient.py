@@ -14,7 +14,7 @@ from .certificate import DualCertificate
 from .driver import Learner, Training
 from .dual_bound import check_relaxed
 from .dual_subgradient import descend
-from .objective import MarginObjective, Objective
+from .objective import MarginObjective, Objective, refuse_oracle
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Subgradient(Learner):
     def _run(self, objective: Objective, training: Training, init: Any) -> None:
         if objective.relaxed and isinstance(objective, MarginObjective):
             check_relaxed(self, objective)
+            refuse_oracle(self, objective)
             objective.model.refuse_cliques("Subgradient of the lp surrogate")
             descend(self, objective, training, self.step)
             return
