@@ -34,11 +34,12 @@ from typing import Any
 
 import numpy as np
 
-from .certificate import Certificate, EliminationCertificate, MessageCertificate, SearchCertificate, Verification
+from .certificate import Certificate, EliminationCertificate, MessageCertificate, Verification
 from .errors import CertificateError, MaxsumError, ParseError
 from .problem import Messages, Problem
 from .qp_certificate import QPCertificate
 from .result import Result
+from .search_certificate import SearchCertificate
 from .validation import LARGEST, as_labels
 
 _VERSION = 1
