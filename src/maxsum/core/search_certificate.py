@@ -193,8 +193,9 @@ class _Replay:
         self.passes, self.effort = tree._passes, tree._effort
         if len(problem.cliques):  # neither passes nor enumeration know about cliques: the messages are taken as they are
             self.passes, self.effort = np.zeros_like(self.passes), np.zeros_like(self.effort)
-        self.consistency = _Consistency(problem)
-        self.most = max(1, _HELD // max(1, self.terms * problem.n_labels))
+        self.consistency, self.tighten = _Consistency(problem), _Passes(problem)
+        # boxes that lie near each other in the tree have their labels in common, so a few at a time are enough
+        self.most = max(1, min(_HELD // max(1, self.terms * problem.n_labels), max(16, _CHUNK // problem.n_labels**2)))
         self.closed = number.nothing
         self.sets: dict[int, np.ndarray] = {}
 
@@ -216,8 +217,7 @@ class _Replay:
         part, rest = slice(0, n_tightened), slice(n_tightened, None)
         waiting = self.split(boxes[rest], domain[:, rest], messages[:, rest], terms.pick(rest)) if len(boxes) else []
         if n_tightened:
-            tighter = messages[:, part].copy()
-            _tighten(self.problem, domain[:, part], tighter, self.passes[boxes[part]])
+            tighter = self.tighten(domain[:, part], messages[:, part], self.passes[boxes[part]])
             waiting += self.split(*self.shrink(boxes[part], domain[:, part], tighter))
         return waiting
 
@@ -328,61 +328,69 @@ class _Consistency:
         return domain
 
 
-def _tighten(problem: Problem, domain: np.ndarray, messages: np.ndarray, passes: np.ndarray) -> None:
-    """TRW-S passes on boxes with falling numbers of passes; ``messages`` (terms, b, K) are improved in place.
-
-    Messages of labels outside their box become 0. What comes out may be wrong in any way without harm.
+class _Passes:
+    """TRW-S passes on many boxes at once. What comes out may be wrong in any way without harm, so whole-number problems, which
+    leave much room, are passed over in single precision.
     """
-    n_edges, edges = problem.n_edges, problem.graph.edges
-    size = max(1, _CHUNK // problem.n_labels**2)
-    for first in range(0, len(passes), size):
-        part = slice(first, first + size)
-        own, at = domain[:, part], messages[:, part]
+
+    def __init__(self, problem: Problem):
+        self.problem, self.n_edges = problem, problem.n_edges
+        self.dtype = np.float32 if problem.step else np.float64
+        edges = problem.graph.edges
+        ends = np.concatenate([edges[:, 0], edges[:, 1]])
+        self.ends, self.other = ends, np.concatenate([edges[:, 1], edges[:, 0]])
+        order = np.argsort(ends, kind="stable")
+        self.mine = np.split(order, np.searchsorted(ends[order], np.arange(1, problem.n_nodes)))
+        self.unary = problem.unary - _finite(row_max(problem.unary))[:, None]
+
+    def __call__(self, domain: np.ndarray, messages: np.ndarray, passes: np.ndarray) -> np.ndarray:
+        """New messages (terms, b, K) of boxes with falling numbers of passes; those of labels outside their box are 0."""
+        union = [np.flatnonzero(labels) for labels in domain.any(axis=1)]
+        inside = [domain[v][:, labels] for v, labels in enumerate(union)]
         with np.errstate(invalid="ignore", over="ignore"):
-            _sweeps(problem, n_edges, edges, own, at, passes[part])
-            ends = np.concatenate([edges[:, 0], edges[:, 1]])
-            at[:] = np.where(own[ends] & np.isfinite(at), at, 0.0)
+            unary = [
+                np.where(inside[v], self.unary[v, labels], -np.inf).astype(self.dtype) for v, labels in enumerate(union)
+            ]
+            packed = [messages[m][:, union[v]].astype(self.dtype) for m, v in enumerate(self.ends.tolist())]
+            tables = [self.table(e, union) for e in range(self.n_edges)]
+            for iteration in range(int(passes.max())):
+                self.sweep(packed, unary, inside, tables, int((passes > iteration).sum()), iteration % 2 == 1)
+            out = np.zeros_like(messages)
+            for m, v in enumerate(self.ends.tolist()):
+                kept = inside[v] & np.isfinite(packed[m])
+                out[m][:, union[v]] = np.where(kept, packed[m], 0)
+        return out
 
+    def table(self, e: int, union: list[np.ndarray]) -> np.ndarray:
+        problem = self.problem
+        u, v = problem.graph.edges[e]
+        part = problem.tables[problem.edge_table[e]][np.ix_(union[u], union[v])] * problem.edge_weight[e]
+        return part.astype(self.dtype)
 
-def _sweeps(
-    problem: Problem, n_edges: int, edges: np.ndarray, domain: np.ndarray, messages: np.ndarray, passes: np.ndarray
-) -> None:
-    n_nodes, k = domain.shape[0], domain.shape[2]
-    unary = np.where(domain, (problem.unary - _finite(row_max(problem.unary))[:, None])[:, None], -np.inf)
-    ends = np.concatenate([edges[:, 0], edges[:, 1]])
-    other = np.concatenate([edges[:, 1], edges[:, 0]])
-    order = np.argsort(ends, kind="stable")
-    ptr = np.searchsorted(ends[order], np.arange(n_nodes + 1))
-    kinds = problem.tables[problem.edge_table] * problem.edge_weight[:, None, None] if n_edges * k * k <= _HELD else None
-    for iteration in range(int(passes.max(initial=0))):
-        b = int((passes > iteration).sum())
-        forward = iteration % 2 == 1
+    def sweep(
+        self, messages: list[Any], unary: list[Any], inside: list[Any], tables: list[Any], b: int, forward: bool
+    ) -> None:
+        """One pass over the first ``b`` boxes, from the first node to the last or back."""
+        n_nodes = len(unary)
         for v in range(n_nodes) if forward else range(n_nodes - 1, -1, -1):
-            mine = order[ptr[v] : ptr[v + 1]]
-            later = mine[(other[mine] > v) == forward]
+            mine = self.mine[v]
+            later = mine[(self.other[mine] > v) == forward]
             if not len(later):
                 continue
-            theta = unary[v, :b] - messages[mine, :b].sum(axis=0)
-            share = 1.0 / max(len(later), len(mine) - len(later))
+            theta = unary[v][:b].copy()
+            for m in mine.tolist():
+                theta -= messages[m][:b]
+            theta *= 1.0 / max(len(later), len(mine) - len(later))
             for m in later.tolist():
-                e, w = m % n_edges, other[m]
-                own = messages[m, :b] + share * theta
-                messages[m, :b] = own
-                if kinds is not None:
-                    table = kinds[e]
-                else:
-                    table = problem.tables[problem.edge_table[e]] * problem.edge_weight[e]
-                table = table if m < n_edges else table.T
-                out = _plus_max(own, table)
-                out = np.where(domain[w, :b], out, -np.inf)
-                back = m + n_edges if m < n_edges else m - n_edges
-                messages[back, :b] = np.where(np.isneginf(out), 0.0, out.max(axis=1)[:, None] - out)
-
-
-def _plus_max(own: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """``out[b, l] = max over k of own[b, k] + table[k, l]``."""
-    best: np.ndarray = (own[:, :, None] + table).max(axis=1)
-    return best
+                own = messages[m][:b]
+                own += theta
+                turned = m >= self.n_edges
+                table = tables[m - self.n_edges].T if turned else tables[m]
+                out = (own[:, :, None] + table).max(axis=1)
+                out[~inside[self.other[m]][:b]] = -np.inf
+                back = out.max(axis=1)[:, None] - out
+                back[np.isinf(out)] = 0
+                messages[m - self.n_edges if turned else m + self.n_edges][:b] = back
 
 
 # ---- numbers -----------------------------------------------------------------------------------------------------------
@@ -429,12 +437,18 @@ class _Floats:
         self.degree = np.bincount(self.ends, minlength=problem.n_nodes)
         self.gather = _Gather(self.ends, problem.n_nodes)
         self.table_centre = table_centres(problem)
+        self.cached: np.ndarray | None = None
 
     def room(self, room: float) -> float:
         return room
 
     def tables(self, part: slice) -> np.ndarray:
         """Centred tables of some edges, rounded up: the difference, the product and a sum each add half a unit."""
+        if self.cached is None and self.n_edges * self.problem.n_labels**2 <= _HELD:
+            self.cached = self._tables(slice(0, self.n_edges))
+        return self._tables(part) if self.cached is None else self.cached[part]
+
+    def _tables(self, part: slice) -> np.ndarray:
         problem = self.problem
         table = problem.tables[problem.edge_table[part]] - self.table_centre[part, None, None]
         table = table * problem.edge_weight[part, None, None]

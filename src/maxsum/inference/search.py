@@ -39,7 +39,7 @@ _LOCAL_FIRST = 64
 _LOCAL_MOVES = 20_000
 # An enumeration may cost what so many TRW-S passes cost, then the box is split; after so many failures in a row only one box in
 # as many is tried.
-_ENUMERATION_PASSES = 128
+_ENUMERATION_PASSES = 32
 _MOST_FAILURES = 8
 # Effort (binary logarithm of partial labellings) that the checker gets for a closed box: its messages differ in the last digits.
 _SPARE_EFFORT, _LEAST_EFFORT, _MOST_EFFORT = 4, 10, 24

@@ -12,8 +12,6 @@ from .jit import kernel
 
 # Share that losses to nodes still open have in the choice of the next node; the checker has the same rule.
 _OPEN_SHARE = 0.3
-# Dives that the guess of an enumeration's size is taken from: more cost more than a wrong guess.
-_DIVES = 32
 
 
 class Enumeration(NamedTuple):
@@ -120,41 +118,12 @@ def _give(net, box, room, depth, a):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _estimate(net, box, room, wanted):  # type: ignore[no-untyped-def]
-    """How many partial labellings an enumeration opens, guessed from random dives (Knuth 1975)."""
-    n_nodes, guess, seed = len(box.size), 0.0, 1
-    for _ in range(_DIVES):
-        depth, weight = 0, 1.0
-        while depth < n_nodes - 1:
-            v = room.order[depth]
-            rest, n_kept = room.total[depth] - room.least[depth, v], 0
-            for a in range(box.size[v]):
-                n_kept += rest + room.loss[depth, room.offset[v] + a] < wanted
-            if n_kept == 0:
-                break
-            seed = (seed * 1103515245 + 12345) % 2147483648
-            pick, chosen = (seed >> 8) % n_kept, -1
-            for a in range(box.size[v]):
-                if rest + room.loss[depth, room.offset[v] + a] < wanted:
-                    if pick == 0:
-                        chosen = a
-                        break
-                    pick -= 1
-            weight *= n_kept
-            guess += weight
-            if _give(net, box, room, depth, chosen) >= wanted:
-                break
-            depth += 1
-    return guess / _DIVES
-
-
-@kernel
 def enumerate_box(net, edge_messages, slack, box, room, wanted, closed_gap, limit, labels):  # type: ignore[no-untyped-def]
     """Close all labellings of the box whose loss is at least ``wanted``, and look at the others.
 
     The labels of the box are listed in ``box``, their losses in ``slack``. Returns the number of partial labellings that were
-    opened (more than ``limit``: it gave up, or did not begin), and the least loss of a labelling below ``wanted``, which is then in
-    ``labels`` (``inf``: there is none). A labelling that is found lowers ``wanted`` to its loss less ``closed_gap``.
+    opened (more than ``limit``: it gave up), and the least loss of a labelling below ``wanted``, which is then in ``labels``
+    (``inf``: there is none). A labelling that is found lowers ``wanted`` to its loss less ``closed_gap``.
     """
     _fill(net, edge_messages, slack, box, room, wanted)
     n_nodes, opened, best = len(box.size), 0, np.inf
@@ -169,8 +138,6 @@ def enumerate_box(net, edge_messages, slack, box, room, wanted, closed_gap, limi
     if total >= wanted:
         return 0, best
     at[0], room.total[0] = 0, total
-    if _estimate(net, box, room, wanted) > limit:
-        return limit + 1, best
     depth = 0
     while depth >= 0:
         v = order[depth]
