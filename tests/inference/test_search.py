@@ -179,7 +179,7 @@ def test_a_tightened_box_has_a_lower_bound_and_a_labelling_inside_it():
         net, box = base._replace(unary=base.unary.copy()), _room(problem)
         restrict(net, base.unary, domain)
         messages, labels = np.zeros((2, problem.n_edges, problem.n_labels)), np.zeros(problem.n_nodes, dtype=np.int32)
-        score = tighten(net, domain, messages, np.inf, -np.inf, 10, 0.0, box, labels)
+        score, _ = tighten(net, domain, messages, np.inf, -np.inf, 10, 0.0, box, labels)
         assert domain[np.arange(problem.n_nodes), labels].all()
         assert score + prepare(problem).constant == pytest.approx(problem.score(labels), abs=1e-9)
         best = max(

@@ -194,8 +194,7 @@ class _Replay:
         if len(problem.cliques):  # neither passes nor enumeration know about cliques: the messages are taken as they are
             self.passes, self.effort = np.zeros_like(self.passes), np.zeros_like(self.effort)
         self.consistency, self.tighten = _Consistency(problem), _Passes(problem)
-        # boxes that lie near each other in the tree have their labels in common, so a few at a time are enough
-        self.most = max(1, min(_HELD // max(1, self.terms * problem.n_labels), max(16, _CHUNK // problem.n_labels**2)))
+        self.most = max(1, _HELD // max(1, self.terms * problem.n_labels))
         self.closed = number.nothing
         self.sets: dict[int, np.ndarray] = {}
 
@@ -209,16 +208,17 @@ class _Replay:
 
     def judge(self, some: list[_Waiting]) -> list[_Waiting]:
         """Close the boxes, or give their children. They come with falling numbers of passes."""
-        domain = np.stack([w.domain for w in some], axis=1)  # (N, b, K): a row is a node, so that its boxes lie together
-        messages = np.stack([self.messages(w) for w in some], axis=1)
+        # (N, K, b) and (terms, K, b): numpy is fast where the boxes lie together
+        domain = np.stack([w.domain for w in some], axis=2)
+        messages = np.stack([self.messages(w) for w in some], axis=2)
         boxes = np.array([w.box for w in some])
         boxes, domain, messages, terms = self.shrink(boxes, domain, messages)
         n_tightened = int((self.passes[boxes] > 0).sum())
         part, rest = slice(0, n_tightened), slice(n_tightened, None)
-        waiting = self.split(boxes[rest], domain[:, rest], messages[:, rest], terms.pick(rest)) if len(boxes) else []
+        waiting = self.split(boxes[rest], domain[..., rest], messages[..., rest], terms.pick(rest)) if len(boxes) else []
         if n_tightened:
-            tighter = self.tighten(domain[:, part], messages[:, part], self.passes[boxes[part]])
-            waiting += self.split(*self.shrink(boxes[part], domain[:, part], tighter))
+            tighter = self.tighten(domain[..., part], messages[..., part], self.passes[boxes[part]])
+            waiting += self.split(*self.shrink(boxes[part], domain[..., part], tighter))
         return waiting
 
     def messages(self, waiting: _Waiting) -> np.ndarray:
@@ -235,32 +235,32 @@ class _Replay:
         open_boxes, open_domain, open_messages, found = [], [], [], []
         while len(boxes):
             domain = self.consistency(domain)
-            some = domain.any(axis=2).all(axis=0)
+            some = domain.any(axis=1).all(axis=0)
             if not some.all():
-                boxes, domain, messages = boxes[some], domain[:, some], messages[:, some]
+                boxes, domain, messages = boxes[some], domain[..., some], messages[..., some]
                 continue
             terms = self.number.terms(domain, messages)
             above, by_label = terms.above, terms.by_label
             empty = terms.empty
             closed = empty | (above <= self.number.room(self.room))
             self.note(above[closed & ~empty])
-            worse = domain & (by_label <= self.number.room(self.room)) & ~closed[None, :, None]
+            worse = domain & (by_label <= self.number.room(self.room)) & ~closed
             self.note(by_label[worse])
-            changed = worse.any(axis=(0, 2))
+            changed = worse.any(axis=(0, 1))
             still = ~closed & ~changed
             if still.any():
                 open_boxes.append(boxes[still])
-                open_domain.append(domain[:, still])
-                open_messages.append(messages[:, still])
+                open_domain.append(domain[..., still])
+                open_messages.append(messages[..., still])
                 found.append(terms.pick(still))
-            boxes, domain, messages = boxes[changed], (domain & ~worse)[:, changed], messages[:, changed]
+            boxes, domain, messages = boxes[changed], (domain & ~worse)[..., changed], messages[..., changed]
         if not open_boxes:
-            return np.zeros(0, dtype=int), domain[:, :0], messages[:, :0], None
+            return np.zeros(0, dtype=int), domain[..., :0], messages[..., :0], None
         if len(found) == 1:
             return open_boxes[0], open_domain[0], open_messages[0], found[0]
         order = np.argsort(-self.passes[np.concatenate(open_boxes)], kind="stable")
         joined = np.concatenate(open_boxes)[order]
-        both = (np.concatenate(parts, axis=1)[:, order] for parts in (open_domain, open_messages))
+        both = (np.concatenate(parts, axis=2)[..., order] for parts in (open_domain, open_messages))
         return joined, *both, _Terms.join(found, order)
 
     def note(self, excess: np.ndarray) -> None:
@@ -272,16 +272,16 @@ class _Replay:
         waiting = []
         for j, i in enumerate(boxes.tolist()):
             assert terms is not None
-            children, own = self.children[i], domain[:, j]
+            children, own = self.children[i], domain[..., j]
             if children and self.tree.covers(children, own[self.tree.node[children[0]]]):
                 with np.errstate(over="ignore"):
-                    inherited = _finite(messages[:, j].astype(np.float32))
+                    inherited = _finite(messages[..., j].astype(np.float32))
                 for child in children:
                     part = own.copy()
                     part[self.tree.node[child]] &= self.tree.kept(child, self.problem.n_labels)
                     waiting.append(_Waiting(child, part, inherited))
             elif self.effort[i] and own.sum() <= MAX_ENUMERATED and (self.room > -np.inf or self.consistency.hard.any()):
-                excess = self.number.enumerate(own, messages[:, j], terms.pick(np.array([j])), self.room, 1 << int(self.effort[i]))
+                excess = self.number.enumerate(own, messages[..., j], terms.pick(slice(j, j + 1)), self.room, 1 << int(self.effort[i]))
                 self.closed = max(self.closed, excess)
             else:
                 self.closed = max(self.closed, terms.above[j])
@@ -299,14 +299,14 @@ class _Consistency:
     def __init__(self, problem: Problem):
         allowed = ~np.isneginf(problem.tables)
         self.hard = ~allowed.all(axis=(1, 2))[problem.edge_table]
-        self.steps: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self.steps: list[tuple[np.ndarray, np.ndarray]] = []
         edges = np.flatnonzero(self.hard)
         u, v = problem.graph.edges[edges].T
         target = []
         for t in np.unique(problem.edge_table[edges]):
             mine = problem.edge_table[edges] == t
             pairs = allowed[t].astype(np.float32)
-            self.steps += [(v[mine], pairs.T, u[mine]), (u[mine], pairs, v[mine])]
+            self.steps += [(v[mine], pairs), (u[mine], np.ascontiguousarray(pairs.T))]
             target += [u[mine], v[mine]]
         into = np.concatenate(target) if target else np.zeros(0, dtype=int)
         self.order = np.argsort(into, kind="stable")
@@ -316,14 +316,14 @@ class _Consistency:
         if not self.steps:
             return domain
         domain = domain.copy()
-        active = np.arange(domain.shape[1])
+        active = np.arange(domain.shape[2])
         while len(active):
-            now = domain[:, active]
+            now = domain[..., active]
             weight = now.astype(np.float32)
-            supported = np.concatenate([weight[source] @ pairs > 0 for source, pairs, _ in self.steps])[self.order]
+            supported = np.concatenate([pairs @ weight[source] > 0 for source, pairs in self.steps])[self.order]
             now[self.nodes] &= np.logical_and.reduceat(supported, self.starts, axis=0)
-            changed = (now != domain[:, active]).any(axis=(0, 2)) & now.any(axis=2).all(axis=0)
-            domain[:, active] = now
+            changed = (now != domain[..., active]).any(axis=(0, 1)) & now.any(axis=1).all(axis=0)
+            domain[..., active] = now
             active = active[changed]
         return domain
 
@@ -344,21 +344,20 @@ class _Passes:
         self.unary = problem.unary - _finite(row_max(problem.unary))[:, None]
 
     def __call__(self, domain: np.ndarray, messages: np.ndarray, passes: np.ndarray) -> np.ndarray:
-        """New messages (terms, b, K) of boxes with falling numbers of passes; those of labels outside their box are 0."""
-        union = [np.flatnonzero(labels) for labels in domain.any(axis=1)]
-        inside = [domain[v][:, labels] for v, labels in enumerate(union)]
+        """New messages (terms, K, b) of boxes with falling numbers of passes; those of labels outside their box are 0."""
+        union = [np.flatnonzero(labels) for labels in domain.any(axis=2)]
+        inside = [domain[v, labels] for v, labels in enumerate(union)]
         with np.errstate(invalid="ignore", over="ignore"):
             unary = [
-                np.where(inside[v], self.unary[v, labels], -np.inf).astype(self.dtype) for v, labels in enumerate(union)
+                np.where(inside[v], self.unary[v, labels, None], -np.inf).astype(self.dtype) for v, labels in enumerate(union)
             ]
-            packed = [messages[m][:, union[v]].astype(self.dtype) for m, v in enumerate(self.ends.tolist())]
+            packed = [messages[m, union[v]].astype(self.dtype) for m, v in enumerate(self.ends.tolist())]
             tables = [self.table(e, union) for e in range(self.n_edges)]
             for iteration in range(int(passes.max())):
                 self.sweep(packed, unary, inside, tables, int((passes > iteration).sum()), iteration % 2 == 1)
             out = np.zeros_like(messages)
             for m, v in enumerate(self.ends.tolist()):
-                kept = inside[v] & np.isfinite(packed[m])
-                out[m][:, union[v]] = np.where(kept, packed[m], 0)
+                out[m, union[v]] = np.where(inside[v] & np.isfinite(packed[m]), packed[m], 0)
         return out
 
     def table(self, e: int, union: list[np.ndarray]) -> np.ndarray:
@@ -377,20 +376,28 @@ class _Passes:
             later = mine[(self.other[mine] > v) == forward]
             if not len(later):
                 continue
-            theta = unary[v][:b].copy()
+            theta = unary[v][:, :b].copy()
             for m in mine.tolist():
-                theta -= messages[m][:b]
+                theta -= messages[m][:, :b]
             theta *= 1.0 / max(len(later), len(mine) - len(later))
             for m in later.tolist():
-                own = messages[m][:b]
+                own = messages[m][:, :b]
                 own += theta
                 turned = m >= self.n_edges
                 table = tables[m - self.n_edges].T if turned else tables[m]
-                out = (own[:, :, None] + table).max(axis=1)
-                out[~inside[self.other[m]][:b]] = -np.inf
-                back = out.max(axis=1)[:, None] - out
+                out = _plus_max(own, table)
+                out[~inside[self.other[m]][:, :b]] = -np.inf
+                back = out.max(axis=0) - out
                 back[np.isinf(out)] = 0
-                messages[m - self.n_edges if turned else m + self.n_edges][:b] = back
+                messages[m - self.n_edges if turned else m + self.n_edges][:, :b] = back
+
+
+def _plus_max(own: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """``out[l, b] = max over k of own[k, b] + table[k, l]``; the inner loop goes over the longer of boxes and labels."""
+    if own.shape[1] >= table.shape[1]:
+        best: np.ndarray = (own[:, None] + table[:, :, None]).max(axis=0)
+        return best
+    return np.ascontiguousarray((np.ascontiguousarray(own.T)[:, :, None] + table).max(axis=1).T)
 
 
 # ---- numbers -----------------------------------------------------------------------------------------------------------
@@ -403,20 +410,18 @@ class _Terms(NamedTuple):
     """
 
     above: np.ndarray  # (b,)
-    by_label: np.ndarray  # (N, b, K)
+    by_label: np.ndarray  # (N, K, b)
     empty: np.ndarray  # (b,)
     node: np.ndarray  # (N, b)
     edge: np.ndarray  # (E, b)
-    value: np.ndarray  # (N, b, K)
+    value: np.ndarray  # (N, K, b)
 
     def pick(self, which: Any) -> _Terms:
-        above, by_label, empty, *rest = self
-        return _Terms(above[which], by_label[:, which], empty[which], *(part[:, which] for part in rest))
+        return _Terms(*(part[..., which] for part in self))
 
     @staticmethod
     def join(some: list[_Terms], order: np.ndarray) -> _Terms:
-        parts = [np.concatenate(field, axis=0 if field[0].ndim == 1 else 1) for field in zip(*some, strict=True)]
-        return _Terms(*parts).pick(order)
+        return _Terms(*(np.concatenate(field, axis=-1) for field in zip(*some, strict=True))).pick(order)
 
 
 class _Floats:
@@ -460,11 +465,11 @@ class _Floats:
 
     def terms(self, domain: np.ndarray, messages: np.ndarray) -> _Terms:
         with np.errstate(invalid="ignore", over="ignore"):
-            sizes = self.size[:, None] + self.gather(np.abs(messages))
+            sizes = self.size[:, :, None] + self.gather(np.abs(messages))
             error = ((self.degree + 4) * _U)[:, None, None] * sizes
-            plain = self.unary[:, None] - self.gather(messages)
+            plain = self.unary[:, :, None] - self.gather(messages)
             value = np.where(domain, plain + error, -np.inf)
-            node = value.max(axis=2, initial=-np.inf)
+            node = value.max(axis=1, initial=-np.inf)
             edge = _edge_tops(self, domain, self.messages(messages))
             edge = edge + 4 * _U * np.abs(edge)
             clique, clique_own = self.cliques(domain, messages)
@@ -472,15 +477,14 @@ class _Floats:
             parts = [node, edge, clique]
             if self.labels is not None:
                 y, n = self.labels, np.arange(len(self.labels))
-                parts[0] = node - (plain - error)[n, :, y]
+                parts[0] = node - (plain - error)[n, y]
                 parts[1] = edge - self.edge_values(messages)
                 parts[2] = clique - clique_own
             every = np.concatenate(parts)
             above = every.sum(axis=0) + (len(every) + 4) * _U * np.abs(every).sum(axis=0)
             above = np.where(np.isnan(above), np.inf, above)
-            loss = node[:, :, None] - value
-            by_label = above[:, None] - loss
-            by_label = by_label + 4 * _U * (np.abs(by_label) + np.abs(above)[:, None])
+            by_label = above - (node[:, None] - value)
+            by_label = by_label + 4 * _U * (np.abs(by_label) + np.abs(above))
             by_label = np.where(np.isnan(by_label), np.inf, by_label)
         return _Terms(above, by_label, empty, node, edge, value)
 
@@ -490,7 +494,7 @@ class _Floats:
         assert y is not None
         u, v = y[problem.graph.edges[:, 0]], y[problem.graph.edges[:, 1]]
         table = (problem.tables[problem.edge_table, u, v] - self.table_centre) * problem.edge_weight
-        first, second = messages[e, :, u], messages[self.n_edges + e, :, v]
+        first, second = messages[e, u], messages[self.n_edges + e, v]
         total = table[:, None] + first + second
         error = 6 * np.abs(table)[:, None] + 8 * np.abs(first) + 8 * np.abs(second) + 4 * np.abs(total)
         lower: np.ndarray = total - _U * error
@@ -498,7 +502,7 @@ class _Floats:
 
     def cliques(self, domain: np.ndarray, messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Upper bounds of the maxima of the cliques, and lower bounds of their values at the labelling, (C, b)."""
-        cliques, b = self.problem.cliques, domain.shape[1]
+        cliques, b = self.problem.cliques, domain.shape[2]
         if not len(cliques):
             return np.zeros((0, b)), np.zeros((0, b))
         mine = messages[2 * self.n_edges :]
@@ -506,7 +510,7 @@ class _Floats:
         top = _clique_tops(cliques, np.where(domain[cliques.nodes], mine, -np.inf), cliques.weights)
         if self.labels is None:
             return top + error, np.zeros_like(top)
-        own = np.add.reduceat(mine[np.arange(len(mine)), :, self.labels[cliques.nodes]], cliques.ptr[:-1], axis=0)
+        own = np.add.reduceat(mine[np.arange(len(mine)), self.labels[cliques.nodes]], cliques.ptr[:-1], axis=0)
         return top + error, own + cliques.values(self.labels)[:, None] - error
 
     def bound(self, above: float) -> float:
@@ -522,7 +526,7 @@ class _Floats:
         if not np.isfinite(above):
             return above
         up = self.messages(messages)
-        value, top = terms.value[:, 0], terms.node[:, 0]
+        value, top = terms.value[..., 0], terms.node[:, 0]
         wanted = above - room
         bits = _bits(self.problem, wanted, room)
         unit = wanted / 2.0**bits if room > -np.inf else 1.0
@@ -568,31 +572,28 @@ class _Gather:
 
 def _edge_tops(number: Any, domain: np.ndarray, messages: np.ndarray) -> np.ndarray:
     """Maximum (E, b) of each reparametrised table inside each box."""
-    edges, n_edges, k = number.problem.graph.edges, number.n_edges, domain.shape[2]
-    top = np.empty((n_edges, domain.shape[1]), dtype=messages.dtype)
-    boxes = max(1, _CHUNK // max(1, k * k))
-    n_at_once = max(1, _CHUNK // max(1, k * k * min(boxes, domain.shape[1])))
+    edges, n_edges, k, n_boxes = number.problem.graph.edges, number.n_edges, domain.shape[1], domain.shape[2]
+    top = np.empty((n_edges, n_boxes), dtype=messages.dtype)
+    n_at_once = max(1, _CHUNK // max(1, k * k * n_boxes))
     for at in range(0, n_edges, n_at_once):
-        part = slice(at, min(at + n_at_once, n_edges))
+        part, back = slice(at, at + n_at_once), slice(n_edges + at, n_edges + min(at + n_at_once, n_edges))
         u, v = edges[part].T
-        table = number.tables(part)[:, None]
-        for begin in range(0, domain.shape[1], boxes):
-            some = slice(begin, begin + boxes)
-            first = np.where(domain[u, some], messages[part, some], number.low)
-            second = np.where(domain[v, some], messages[n_edges + part.start : n_edges + part.stop, some], number.low)
-            top[part, some] = ((first[:, :, :, None] + table).max(axis=2) + second).max(axis=2)
+        first = np.where(domain[u], messages[at : min(at + n_at_once, n_edges)], number.low)
+        second = np.where(domain[v], messages[back], number.low)
+        best = (first[:, :, None] + number.tables(slice(at, min(at + n_at_once, n_edges)))[..., None]).max(axis=1)
+        top[part] = (best + second).max(axis=1)
     return top
 
 
 def _clique_tops(cliques: Any, psi: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Maximum of each clique: the larger of the best without the reward, and the best with it."""
-    apart = np.add.reduceat(psi.max(axis=2), cliques.ptr[:-1], axis=0)
-    together = (weights[:, None] + np.add.reduceat(psi, cliques.ptr[:-1], axis=0)).max(axis=2)
+    apart = np.add.reduceat(psi.max(axis=1), cliques.ptr[:-1], axis=0)
+    together = (weights[:, :, None] + np.add.reduceat(psi, cliques.ptr[:-1], axis=0)).max(axis=1)
     return np.maximum(apart, together)
 
 
 def _clique_error(cliques: Any, messages: np.ndarray) -> np.ndarray:
-    sizes = np.add.reduceat(np.abs(messages).max(axis=2), cliques.ptr[:-1], axis=0) + np.abs(cliques.weights).max(axis=1)[:, None]
+    sizes = np.add.reduceat(np.abs(messages).max(axis=1), cliques.ptr[:-1], axis=0) + np.abs(cliques.weights).max(axis=1)[:, None]
     error: np.ndarray = ((np.diff(cliques.ptr) + 4) * _U)[:, None] * sizes
     return error
 
@@ -691,11 +692,11 @@ class _Integers:
 
     def terms(self, domain: np.ndarray, messages: np.ndarray) -> _Terms:
         whole = self.messages(messages)
-        plain = self.unary[:, None] - self.gather(whole)
+        plain = self.unary[:, :, None] - self.gather(whole)
         value = np.where(domain, plain, self.low)
-        node = value.max(axis=2)
-        edge = _edge_tops(self, domain, whole) if self.n_edges else np.zeros((0, domain.shape[1]), dtype=self.dtype)
-        clique = np.zeros((0, domain.shape[1]), dtype=self.dtype)
+        node, nothing = value.max(axis=1), np.zeros((0, domain.shape[2]), dtype=self.dtype)
+        edge = _edge_tops(self, domain, whole) if self.n_edges else nothing
+        clique = nothing
         mine, cliques = whole[2 * self.n_edges :], self.problem.cliques
         if len(cliques):
             clique = _clique_tops(cliques, np.where(domain[cliques.nodes], mine, self.low), self.clique_weights)
@@ -703,15 +704,15 @@ class _Integers:
         above = node.sum(axis=0) + edge.sum(axis=0) + clique.sum(axis=0)
         if self.labels is not None:
             y, e = self.labels, np.arange(self.n_edges)
-            above = above - plain[np.arange(len(y)), :, y].sum(axis=0)
+            above = above - plain[np.arange(len(y)), y].sum(axis=0)
             if self.n_edges:
                 u, v = y[self.problem.graph.edges[:, 0]], y[self.problem.graph.edges[:, 1]]
                 table = np.array([self._table(i)[u[i], v[i]] for i in range(self.n_edges)], dtype=self.dtype)
-                above = above - (table[:, None] + whole[e, :, u] + whole[self.n_edges + e, :, v]).sum(axis=0)
+                above = above - (table[:, None] + whole[e, u] + whole[self.n_edges + e, v]).sum(axis=0)
             if len(cliques):
-                own = mine[np.arange(len(mine)), :, y[cliques.nodes]].sum(axis=0)
+                own = mine[np.arange(len(mine)), y[cliques.nodes]].sum(axis=0)
                 above = above - own - self._array(cliques.values(y), self.exponent).sum()
-        by_label = above[None, :, None] - (node[:, :, None] - value)
+        by_label = above - (node[:, None] - value)
         return _Terms(above, by_label, empty, node, edge, value)
 
     def bound(self, above: Any) -> float:
@@ -738,7 +739,7 @@ class _Integers:
             score = (whole[e, first, None] + self._table(e)[np.ix_(first, second)]) + whole[self.n_edges + e, second]
             return units(terms.edge[e, 0] - score)
 
-        node = units(terms.node[:, :1] - np.where(domain, terms.value[:, 0], self.low))
+        node = units(terms.node - np.where(domain, terms.value[..., 0], self.low))
         least = _enumerate(self.problem, domain, node, edge, needed, limit)
         if room == -np.inf:
             return -np.inf if least >= 1 else above

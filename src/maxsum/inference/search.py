@@ -180,7 +180,7 @@ class _Record:
         order = np.argsort(-above, kind="stable")
         spent = np.cumsum(_BOX_BYTES + _ENTRY_BYTES * sizes[np.array(self.message_set) + 1][order])
         n_fitting = int(np.searchsorted(spent, self.limit, side="right"))
-        if n_fitting == 0:
+        if n_fitting == 0 or closed == np.inf:
             return None
         if n_fitting < len(self):
             closed = max(closed, above[order[n_fitting]])
@@ -195,9 +195,10 @@ class _Record:
         message_set[sets >= 0] = np.arange(len(used))
         arrays = (np.where(kept > 0, number[parent[kept]], -1), *(np.array(a)[kept] for a in (self.node, self.label, self.relation)))
         ptr = np.cumsum([0] + [len(index) for index, _ in chosen])
-        packed = (np.concatenate([part[side] for part in chosen]) for side in (0, 1))
+        index = np.concatenate([np.zeros(0, dtype=np.int32), *(index for index, _ in chosen)])
+        value = np.concatenate([np.zeros(0, dtype=np.float32), *(value for _, value in chosen)])
         level = closed - score if np.isfinite(closed - score) and closed > target else 0.0
-        return SearchCertificate(*arrays, message_set, ptr, *packed, np.array(self.passes)[kept], effort, level)
+        return SearchCertificate(*arrays, message_set, ptr, index, value, np.array(self.passes)[kept], effort, level)
 
 
 class _Search:
