@@ -8,6 +8,7 @@ so how they are made (stored, or by passes on the box) needs no care.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,10 +79,15 @@ class SearchCertificate(Certificate):
 
     def evaluate(self, problem: Problem, labels: np.ndarray | None) -> tuple[float, float]:
         known = _evaluated.get(self)
-        if known is None or known[0] is not problem or not np.array_equal(known[1], labels):
-            known = problem, None if labels is None else labels.copy(), self._judge(problem, labels, exact=False)
-            _evaluated[self] = known
-        return known[2]
+        if known is not None and known[0] is problem and np.array_equal(known[1], labels):
+            return known[2]
+        return self.assess(problem, labels, np.inf)
+
+    def assess(self, problem: Problem, labels: np.ndarray | None, seconds: float) -> tuple[float, float]:
+        """`evaluate` within some seconds: boxes that there is no time for count as open."""
+        found = self._judge(problem, labels, False, time.perf_counter() + seconds)
+        _evaluated[self] = problem, None if labels is None else labels.copy(), found
+        return found
 
     def verify(self, *args: Any, **claims: Any) -> Verification:
         _evaluated.pop(self, None)  # a check computes everything anew
@@ -91,12 +97,15 @@ class SearchCertificate(Certificate):
         """The same with integers instead of rounding; bound and gap are rounded up once, at the end."""
         return self._judge(problem, labels, exact=True)
 
-    def _judge(self, problem: Problem, labels: np.ndarray | None, exact: bool) -> tuple[float, float]:
+    def _judge(
+        self, problem: Problem, labels: np.ndarray | None, exact: bool, deadline: float = np.inf
+    ) -> tuple[float, float]:
         children = self._children(problem)
         known = labels if labels is not None and np.isfinite(problem.score(labels)) else None
-        room = -np.inf if known is None else max(_room(problem, known), self.level if self.level < np.inf else 0.0)
+        room = -np.inf if known is None else max(target_gap(problem, known), self.level if self.level < np.inf else 0.0)
         number = (_Integers if exact else _Floats)(problem, known)
         replay = _Replay(self, problem, children, number, room)
+        replay.deadline = deadline
         above = replay.run()
         if known is not None:
             gap = max(0.0, above)
@@ -168,7 +177,7 @@ def _within(numbers: np.ndarray, low: int, high: int) -> bool:
     return bool(((numbers >= low) & (numbers < high)).all())
 
 
-def _room(problem: Problem, labels: np.ndarray) -> float:
+def target_gap(problem: Problem, labels: np.ndarray) -> float:
     """Gap that is as good as none; the one line to change when `tolerance(problem, labels)` replaces the resolution."""
     return max(problem.resolution, min(problem.step * (1 - 1e-6), problem.step - 2 * problem.resolution))
 
@@ -177,11 +186,14 @@ def _room(problem: Problem, labels: np.ndarray) -> float:
 
 
 class _Waiting(NamedTuple):
-    """A box to be judged: its number, its labels (N, K), the messages its parent ended with (terms, K) in float32."""
+    """A box to be judged: its number, its labels (N, K), the messages its parent ended with (terms, K) in float32, and how
+    far its parent may lie above the labelling.
+    """
 
     box: int
     domain: np.ndarray
     inherited: np.ndarray
+    above: Any
 
 
 class _Replay:
@@ -197,11 +209,15 @@ class _Replay:
         self.most = max(1, _HELD // max(1, self.terms * problem.n_labels))
         self.closed = number.nothing
         self.sets: dict[int, np.ndarray] = {}
+        self.deadline = np.inf
 
     def run(self) -> float:
         problem, k = self.problem, self.problem.n_labels
-        stack = [_Waiting(0, own_labels(problem), np.zeros((self.terms, k), dtype=np.float32))]
+        stack = [_Waiting(0, own_labels(problem), np.zeros((self.terms, k), dtype=np.float32), np.inf)]
         while stack:
+            if time.perf_counter() > self.deadline:  # what waits is no better than the boxes it is a part of
+                self.closed = max(self.closed, *(w.above for w in stack))
+                break
             some, stack = stack[-self.most :], stack[: -self.most]
             stack += self.judge(sorted(some, key=lambda w: -int(self.passes[w.box])))
         return float(self.number.bound(self.closed))
@@ -263,6 +279,12 @@ class _Replay:
         both = (np.concatenate(parts, axis=2)[..., order] for parts in (open_domain, open_messages))
         return joined, *both, _Terms.join(found, order)
 
+    def enumerable(self, domain: np.ndarray) -> bool:
+        """Whether a box is small enough, and an enumeration can close anything."""
+        n_edges, k = self.problem.n_edges, self.problem.n_labels
+        some = n_edges > 0 and (self.room > -np.inf or bool(self.consistency.hard.any()))
+        return some and n_edges * k * k <= _HELD and domain.sum() <= MAX_ENUMERATED
+
     def note(self, excess: np.ndarray) -> None:
         """Remember the largest excess that something was closed with."""
         if excess.size:
@@ -279,8 +301,8 @@ class _Replay:
                 for child in children:
                     part = own.copy()
                     part[self.tree.node[child]] &= self.tree.kept(child, self.problem.n_labels)
-                    waiting.append(_Waiting(child, part, inherited))
-            elif self.effort[i] and own.sum() <= MAX_ENUMERATED and (self.room > -np.inf or self.consistency.hard.any()):
+                    waiting.append(_Waiting(child, part, inherited, terms.above[j]))
+            elif self.effort[i] and self.enumerable(own):
                 excess = self.number.enumerate(own, messages[..., j], terms.pick(slice(j, j + 1)), self.room, 1 << int(self.effort[i]))
                 self.closed = max(self.closed, excess)
             else:
@@ -471,7 +493,7 @@ class _Floats:
             value = np.where(domain, plain + error, -np.inf)
             node = value.max(axis=1, initial=-np.inf)
             edge = _edge_tops(self, domain, self.messages(messages))
-            edge = edge + 4 * _U * np.abs(edge)
+            edge = _raised(edge)
             clique, clique_own = self.cliques(domain, messages)
             empty = np.isneginf(node).any(axis=0) | np.isneginf(edge).any(axis=0)
             parts = [node, edge, clique]
@@ -537,17 +559,20 @@ class _Floats:
             most = 2.0**bits + 1 if room > -np.inf else 1.0
             return np.where(loss > 0, np.minimum(counted, most), 0.0).astype(np.int64)
 
-        def edge(e: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-            table = self.tables(slice(e, e + 1))[0][np.ix_(first, second)]
-            score = (up[e, first, None] + table) + up[self.n_edges + e, second]
-            return units(terms.edge[e, 0] - (score + 4 * _U * np.abs(score)))
-
+        score = (up[: self.n_edges, :, None] + self.tables(slice(0, self.n_edges))) + up[self.n_edges :, None]
+        edge = units(terms.edge[:, :1, None] - _raised(score))
         node = units(top[:, None] - np.where(domain, value, -np.inf))
         needed = (1 << bits) + 1 if room > -np.inf else 1
         least = _enumerate(self.problem, domain, node, edge, needed, limit)
         if room == -np.inf:
             return -np.inf if least >= 1 else above
         return float(np.nextafter(above - least * unit + 4 * _U * abs(above), np.inf))
+
+
+def _raised(total: np.ndarray) -> np.ndarray:
+    """Upper bounds of sums, the last rounding included; ``-inf`` stays."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(total), total, total + 4 * _U * np.abs(total))
 
 
 def _ends(problem: Problem) -> np.ndarray:
@@ -658,6 +683,7 @@ class _Integers:
         self.kinds, self.weights, self.shift = kinds[0], kinds[1], shift
         self.clique_weights = self._array(cliques.weights, self.exponent)
         self.cached: dict[int, np.ndarray] = {}
+        self.all_tables: np.ndarray | None = None
 
     def _array(self, array: np.ndarray, exponent: int) -> np.ndarray:
         return self._sealed(to_integers(array, exponent))
@@ -681,6 +707,10 @@ class _Integers:
         return self.cached[e]
 
     def tables(self, part: slice) -> np.ndarray:
+        if part.stop - part.start == self.n_edges:
+            if self.all_tables is None:
+                self.all_tables = np.stack([self._table(e) for e in range(self.n_edges)])
+            return self.all_tables
         return np.stack([self._table(e) for e in range(part.start, part.stop)])
 
     def messages(self, messages: np.ndarray) -> np.ndarray:
@@ -733,12 +763,10 @@ class _Integers:
         needed = -(-wanted // unit)
 
         def units(loss: np.ndarray) -> np.ndarray:
-            return np.minimum(loss // unit, needed).astype(np.int64)
+            return np.clip(loss // unit, 0, needed).astype(np.int64)
 
-        def edge(e: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-            score = (whole[e, first, None] + self._table(e)[np.ix_(first, second)]) + whole[self.n_edges + e, second]
-            return units(terms.edge[e, 0] - score)
-
+        score = (whole[: self.n_edges, :, None] + self.tables(slice(0, self.n_edges))) + whole[self.n_edges :, None]
+        edge = units(terms.edge[:, :1, None] - score)
         node = units(terms.node - np.where(domain, terms.value[..., 0], self.low))
         least = _enumerate(self.problem, domain, node, edge, needed, limit)
         if room == -np.inf:
@@ -765,21 +793,18 @@ def _bits(problem: Problem, wanted: float, room: float) -> int:
     return min(_FINE, 61 - ((problem.n_nodes + 1) * (degree + 2)).bit_length())
 
 
-def _enumerate(problem: Problem, domain: np.ndarray, node: np.ndarray, edge: Any, needed: int, limit: int) -> int:
+def _enumerate(problem: Problem, domain: np.ndarray, node: np.ndarray, edge: np.ndarray, needed: int, limit: int) -> int:
     """Least loss of a labelling of the box, or of what was closed with at least the loss ``needed``.
 
-    ``node`` (N, K) and ``edge(e, first, second)`` are losses in units. Nodes get their labels one after another, many partial
+    ``node`` (N, K) and ``edge`` (E, K, K) are losses in units. Nodes get their labels one after another, many partial
     labellings at a time; one is closed when its loss and, for each open node, the least loss of a label there reach ``needed``.
     At most ``limit`` partial labellings are opened.
     """
-    order, tables = _losses(problem, domain, node, edge, needed)
-    labels = [np.flatnonzero(domain[v]) for v in order]
-    sizes = [len(some) for some in labels]
-    dtype = np.int32 if needed <= (1 << _COARSE) + 1 and tables and max(t.max(initial=0) for t in tables) < 2**30 else np.int64
-    if dtype is np.int32 and int(problem.graph.degrees.max(initial=0)) >= 256:
-        dtype = np.int64
-    tables = [table.astype(dtype) for table in tables]
-    first = np.concatenate([node[v][some] for v, some in zip(order, labels, strict=True)]).astype(dtype)
+    order, pairs = _losses(problem, domain, node, edge, needed)
+    sizes = domain[order].sum(axis=1).tolist()
+    dtype = np.int32 if needed <= (1 << _COARSE) + 1 and problem.graph.degrees.max(initial=0) < 256 else np.int64
+    pairs, ends = pairs.astype(dtype), np.cumsum(sizes).tolist()
+    first = node[order][domain[order]].astype(dtype)
     stack = [(0, np.zeros(1, dtype=np.int64), first[None])]
     least, opened = 1 << 62, 0
     while stack:
@@ -800,45 +825,40 @@ def _enumerate(problem: Problem, domain: np.ndarray, node: np.ndarray, edge: Any
         for begin in range(0, len(row), max(1, 4 * _CHUNK // rest)):
             part = slice(begin, begin + max(1, 4 * _CHUNK // rest))
             r, a = row[part], label[part]
-            stack.append((depth + 1, spent[r] + loss[r, a], loss[r, sizes[depth] :] + tables[depth][a]))
+            at = ends[depth] - sizes[depth] + a
+            stack.append((depth + 1, spent[r] + loss[r, a], loss[r, sizes[depth] :] + pairs[at, ends[depth] :]))
     return least
 
 
-def _losses(
-    problem: Problem, domain: np.ndarray, node: np.ndarray, edge: Any, needed: int
-) -> tuple[list[int], list[np.ndarray]]:
-    """Order of the nodes, and for each the losses that its labels bring to those of the nodes after it.
+def _losses(problem: Problem, domain: np.ndarray, node: np.ndarray, edge: np.ndarray, needed: int) -> tuple[list[int], np.ndarray]:
+    """Order of the nodes, and the losses of all pairs of labels of the box, in that order, of which the second is the later.
 
     First come nodes with few labels that lose much; what they lose to nodes that are still open counts less.
     """
-    n = domain.shape[0]
-    labels = [np.flatnonzero(row) for row in domain]
-    pairs: dict[tuple[int, int], np.ndarray] = {}
-    mean = np.zeros((n, n))
-    for e, (u, v) in enumerate(problem.graph.edges.tolist()):
-        table = edge(e, labels[u], labels[v])
-        pairs[u, v] = pairs[u, v] + table if (u, v) in pairs else table
-        mean[u, v] += table.mean()
-        mean[v, u] = mean[u, v]
+    n, ends = domain.shape[0], problem.graph.edges
     size = domain.sum(axis=1)
-    inside = np.array([node[v][labels[v]].mean() for v in range(n)]) + 1e-9 * needed
+    edge = np.where(domain[ends[:, 0]][:, :, None] & domain[ends[:, 1]][:, None], edge, 0)
+    mean = np.zeros((n, n))
+    each = edge.sum(axis=(1, 2)) / (size[ends[:, 0]] * size[ends[:, 1]])
+    np.add.at(mean, (ends[:, 0], ends[:, 1]), each)
+    mean += mean.T
+    inside = np.where(domain, node, 0).sum(axis=1) / size + 1e-9 * needed
     outside = mean.sum(axis=1)
-    order, open_nodes = [], np.ones(n, dtype=bool)
+    order, value = [], np.empty(n)
     for _ in range(n):
-        value = np.where(open_nodes, size / (inside + _OPEN_SHARE * outside), np.inf)
+        np.divide(size, inside + _OPEN_SHARE * outside, out=value)
+        value[order] = np.inf
         v = int(value.argmin())
         order.append(v)
-        open_nodes[v] = False
         inside += mean[v]
         outside -= mean[v]
-    rank = np.argsort(order)
-    offset = np.concatenate([[0], np.cumsum(size[order])])
-    tables = [np.zeros((size[v], offset[-1] - offset[i + 1]), dtype=np.int64) for i, v in enumerate(order)]
-    for (u, v), table in pairs.items():
-        first, second = (u, v) if rank[u] < rank[v] else (v, u)
-        at = offset[rank[second]] - offset[rank[first] + 1]
-        tables[rank[first]][:, at : at + size[second]] += table if first == u else table.T
-    return order, tables
+    place = np.full(domain.shape, -1)
+    place[order] = np.where(domain[order], np.cumsum(domain[order].ravel()).reshape(domain.shape) - 1, -1)
+    e, k, m = np.nonzero(edge)
+    first, second = place[ends[e, 0], k], place[ends[e, 1], m]
+    pairs = np.zeros((int(size.sum()),) * 2, dtype=np.int64)
+    np.add.at(pairs, (np.minimum(first, second), np.maximum(first, second)), edge[e, k, m])
+    return order, pairs
 
 
 # Share that losses to nodes still open have in the choice of the next node (measured on radio link problems).

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
-from ..core.search_certificate import MAX_ENUMERATED, SearchCertificate
+from ..core.search_certificate import MAX_ENUMERATED, SearchCertificate, target_gap
 from ..kernels import box as packed
 from ..kernels import search as kernels
 from ..kernels.enumeration import room_for
@@ -451,10 +451,11 @@ class _Search:
         if certificate is None:
             return
         started = time.perf_counter()
-        bound, gap = certificate.evaluate(self.problem, run.labels)
+        # beyond the limit only as far as a run may be late
+        bound, gap = certificate.assess(self.problem, run.labels, run.seconds_left + 0.02 * (run.time_limit or 0.0) + 0.05)
         self.check_rate = (time.perf_counter() - started) / max(1, self.work)
         self.measured = self.work
-        if bound < run.bound or (run.labels is not None and gap <= self.closed_gap):
+        if bound < run.bound or (run.labels is not None and gap <= target_gap(self.problem, run.labels)):
             run.bound, run.certificate, run.gap = bound, certificate, None
 
 
