@@ -350,6 +350,19 @@ class _Consistency:
         return domain
 
 
+class _Step(NamedTuple):
+    """Nodes of a pass that do not depend on each other: messages at them, sorted by node, where each node's begin, the messages
+    that go on to later nodes, the place of their node in ``nodes``, and the share of each node.
+    """
+
+    nodes: np.ndarray
+    mine: np.ndarray
+    starts: np.ndarray
+    later: np.ndarray
+    owner: np.ndarray
+    share: np.ndarray
+
+
 class _Passes:
     """TRW-S passes on many boxes at once. What comes out may be wrong in any way without harm, so whole-number problems, which
     leave much room, are passed over in single precision.
@@ -359,67 +372,83 @@ class _Passes:
         self.problem, self.n_edges = problem, problem.n_edges
         self.dtype = np.float32 if problem.step else np.float64
         edges = problem.graph.edges
-        ends = np.concatenate([edges[:, 0], edges[:, 1]])
-        self.ends, self.other = ends, np.concatenate([edges[:, 1], edges[:, 0]])
-        order = np.argsort(ends, kind="stable")
-        self.mine = np.split(order, np.searchsorted(ends[order], np.arange(1, problem.n_nodes)))
+        self.ends, self.other = np.concatenate([edges[:, 0], edges[:, 1]]), np.concatenate([edges[:, 1], edges[:, 0]])
+        self.back = np.concatenate([np.arange(self.n_edges) + self.n_edges, np.arange(self.n_edges)])
         self.unary = problem.unary - _finite(row_max(problem.unary))[:, None]
+        self.steps: tuple[list[_Step], list[_Step]] | None = None
+        self.kinds: np.ndarray | None = None
 
     def __call__(self, domain: np.ndarray, messages: np.ndarray, passes: np.ndarray) -> np.ndarray:
         """New messages (terms, K, b) of boxes with falling numbers of passes; those of labels outside their box are 0."""
-        union = [np.flatnonzero(labels) for labels in domain.any(axis=2)]
-        inside = [domain[v, labels] for v, labels in enumerate(union)]
+        if self.steps is None:
+            self.steps = self.schedule(False), self.schedule(True)
         with np.errstate(invalid="ignore", over="ignore"):
-            unary = [
-                np.where(inside[v], self.unary[v, labels, None], -np.inf).astype(self.dtype) for v, labels in enumerate(union)
-            ]
-            packed = [messages[m, union[v]].astype(self.dtype) for m, v in enumerate(self.ends.tolist())]
-            tables = [self.table(e, union) for e in range(self.n_edges)]
+            unary = np.where(domain, self.unary[:, :, None], -np.inf).astype(self.dtype)
+            new = messages.astype(self.dtype)
             for iteration in range(int(passes.max())):
-                self.sweep(packed, unary, inside, tables, int((passes > iteration).sum()), iteration % 2 == 1)
-            out = np.zeros_like(messages)
-            for m, v in enumerate(self.ends.tolist()):
-                out[m, union[v]] = np.where(inside[v] & np.isfinite(packed[m]), packed[m], 0)
-        return out
+                b = int((passes > iteration).sum())
+                for step in self.steps[iteration % 2]:
+                    self.do(step, new[..., :b], unary[..., :b], domain[..., :b])
+            return np.where(domain[self.ends] & np.isfinite(new), new, 0).astype(float)
 
-    def table(self, e: int, union: list[np.ndarray]) -> np.ndarray:
-        problem = self.problem
-        u, v = problem.graph.edges[e]
-        part = problem.tables[problem.edge_table[e]][np.ix_(union[u], union[v])] * problem.edge_weight[e]
-        return part.astype(self.dtype)
-
-    def sweep(
-        self, messages: list[Any], unary: list[Any], inside: list[Any], tables: list[Any], b: int, forward: bool
-    ) -> None:
-        """One pass over the first ``b`` boxes, from the first node to the last or back."""
-        n_nodes = len(unary)
-        for v in range(n_nodes) if forward else range(n_nodes - 1, -1, -1):
-            mine = self.mine[v]
-            later = mine[(self.other[mine] > v) == forward]
-            if not len(later):
+    def schedule(self, forward: bool) -> list[_Step]:
+        """Nodes in the order of a pass, those together whose earlier neighbours are all done."""
+        n, sign = self.problem.n_nodes, 1 if forward else -1
+        order = np.argsort(self.ends, kind="stable")
+        ptr = np.searchsorted(self.ends[order], np.arange(n + 1))
+        level = np.zeros(n, dtype=int)
+        for v in range(n)[::sign]:
+            near = self.other[order[ptr[v] : ptr[v + 1]]]
+            level[v] = 1 + level[near[sign * near < sign * v]].max(initial=-1)
+        steps = []
+        for nodes in np.split(np.argsort(level, kind="stable"), np.cumsum(np.bincount(level))[:-1]) if n else []:
+            goes_on = [sign * self.other[order[ptr[v] : ptr[v + 1]]] > sign * v for v in nodes]
+            chosen = [i for i, later in enumerate(goes_on) if later.any()]
+            if not chosen:
                 continue
-            theta = unary[v][:, :b].copy()
-            for m in mine.tolist():
-                theta -= messages[m][:, :b]
-            theta *= 1.0 / max(len(later), len(mine) - len(later))
-            for m in later.tolist():
-                own = messages[m][:, :b]
-                own += theta
-                turned = m >= self.n_edges
-                table = tables[m - self.n_edges].T if turned else tables[m]
-                out = _plus_max(own, table)
-                out[~inside[self.other[m]][:, :b]] = -np.inf
-                back = out.max(axis=0) - out
-                back[np.isinf(out)] = 0
-                messages[m - self.n_edges if turned else m + self.n_edges][:, :b] = back
+            mine = [order[ptr[nodes[i]] : ptr[nodes[i] + 1]] for i in chosen]
+            later = [part[goes_on[i]] for i, part in zip(chosen, mine, strict=True)]
+            n_mine, n_later = np.array([len(part) for part in mine]), np.array([len(part) for part in later])
+            share = 1.0 / np.maximum(n_later, n_mine - n_later)
+            starts, owner = np.cumsum(n_mine) - n_mine, np.repeat(np.arange(len(chosen)), n_later)
+            steps.append(_Step(nodes[chosen], np.concatenate(mine), starts, np.concatenate(later), owner, share.astype(self.dtype)))
+        return steps
+
+    def tables(self, some: np.ndarray) -> np.ndarray:
+        """Tables (n, K, K) of some messages, their own end first."""
+        problem = self.problem
+        if self.kinds is None and 2 * self.n_edges * problem.n_labels**2 <= _HELD:
+            self.kinds = self._tables(np.arange(2 * self.n_edges))
+        return self._tables(some) if self.kinds is None else self.kinds[some]
+
+    def _tables(self, some: np.ndarray) -> np.ndarray:
+        edge = some % self.n_edges
+        table = self.problem.tables[self.problem.edge_table[edge]] * self.problem.edge_weight[edge, None, None]
+        turned = (some >= self.n_edges)[:, None, None]
+        return np.where(turned, table.transpose(0, 2, 1), table).astype(self.dtype)
+
+    def do(self, step: _Step, messages: np.ndarray, unary: np.ndarray, domain: np.ndarray) -> None:
+        theta = unary[step.nodes] - np.add.reduceat(messages[step.mine], step.starts, axis=0)
+        theta *= step.share[:, None, None]
+        size = max(1, _CHUNK // (messages.shape[1] * messages[0].size))
+        for begin in range(0, len(step.later), size):
+            some = step.later[begin : begin + size]
+            own = messages[some] + theta[step.owner[begin : begin + size]]
+            messages[some] = own
+            out = _plus_max(own, self.tables(some))
+            out[~domain[self.other[some]]] = -np.inf
+            back = out.max(axis=1, keepdims=True) - out
+            back[np.isinf(out)] = 0
+            messages[self.back[some]] = back
 
 
 def _plus_max(own: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """``out[l, b] = max over k of own[k, b] + table[k, l]``; the inner loop goes over the longer of boxes and labels."""
-    if own.shape[1] >= table.shape[1]:
-        best: np.ndarray = (own[:, None] + table[:, :, None]).max(axis=0)
+    """``out[m, l, b] = max over k of own[m, k, b] + table[m, k, l]``; the inner loop is over the longer of boxes and labels."""
+    if own.shape[2] >= table.shape[2]:
+        best: np.ndarray = (own[:, :, None] + table[..., None]).max(axis=1)
         return best
-    return np.ascontiguousarray((np.ascontiguousarray(own.T)[:, :, None] + table).max(axis=1).T)
+    turned = np.ascontiguousarray(own.transpose(0, 2, 1))
+    return np.ascontiguousarray((turned[..., None] + table[:, None]).max(axis=2).transpose(0, 2, 1))
 
 
 # ---- numbers -----------------------------------------------------------------------------------------------------------
