@@ -34,7 +34,9 @@ _HELD = 1 << 22
 # A box with more labels is not enumerated: its tables of losses would not fit the caches.
 MAX_ENUMERATED = 1024
 # Labels that a row of the enumeration may open, as a power of two; above it a tampered certificate would only waste time.
-_MOST_EFFORT = 26
+MAX_EFFORT = 26
+# Passes on a box: a byte holds them.
+MAX_PASSES = 255
 # Losses of an enumeration are counted in units of what closes the box: coarse where whole numbers leave much room.
 _COARSE, _FINE = 22, 44
 
@@ -123,12 +125,12 @@ class SearchCertificate(Certificate):
             and _within(self.node[1:], 0, problem.n_nodes)
             and _within(self.relation, 0, 4)
             and _within(self.message_set, -1, n_sets)
-            and _within(self._passes, 0, 256)
-            and _within(self._effort, 0, _MOST_EFFORT + 1)
+            and _within(self._passes, 0, MAX_PASSES + 1)
+            and _within(self._effort, 0, MAX_EFFORT + 1)
             and _within(self.index, 0, n_entries)
             and len(self.index) == len(self.value)
             and n_sets >= 0
-            and bool((np.diff(self.ptr) >= 0).all())
+            and bool((self.ptr[1:] >= self.ptr[:-1]).all())
             and (n_sets == 0 or self.ptr[0] >= 0)
             and (n_sets == 0 or self.ptr[-1] <= len(self.index))
             and self.level >= 0
@@ -697,10 +699,10 @@ class _Integers:
         exponent = min(table_exponent + weight_exponent, common_exponent([problem.unary[own], cliques.weights]))
         largest = max((_largest(a) for a in (problem.unary[own], cliques.weights)), default=0.0)
         largest = max(largest, _largest(problem.tables) * _largest(problem.edge_weight), 2.0**-900)
-        # digits for the messages: some, where the scores leave room for them
-        self.exponent = min(exponent, math.frexp(largest)[1] - _MESSAGE_BITS)
         degree = int(np.bincount(self.ends, minlength=1).max(initial=0))
         spare = 57 - (problem.n_nodes + self.n_edges + len(cliques) + degree).bit_length()
+        # messages get the digits that the scores leave, and may be larger than those
+        self.exponent = min(exponent, math.frexp(largest)[1] - spare + _MESSAGE_ROOM)
         self.most = 1 << spare
         fits = math.frexp(largest)[1] - self.exponent < spare and not len(cliques)
         self.dtype: Any = np.int64 if fits else object
@@ -803,8 +805,8 @@ class _Integers:
         return above - least * unit
 
 
-# Binary digits that messages get below the largest score: float32, which they are inherited in, has 24.
-_MESSAGE_BITS = 36
+# Binary digits by which messages may exceed the largest score before they are cut off.
+_MESSAGE_ROOM = 6
 
 
 def _largest(array: np.ndarray) -> float:

@@ -37,6 +37,8 @@ _LOCAL_SHARE, _LATER_SHARE = 0.25, 0.05
 _LOCAL_DELAY = 0.25
 _LOCAL_FIRST = 64
 _LOCAL_MOVES = 20_000
+# Share of the gap that may be left open at which boxes are closed; whole numbers leave so much that little is lost.
+_CLOSE, _CLOSE_WHOLE = 0.25, 0.999
 # An enumeration may cost what so many TRW-S passes cost, then the box is split; after so many failures in a row only one box in
 # as many is tried.
 _ENUMERATION_PASSES = 32
@@ -207,8 +209,6 @@ class _Search:
     def __init__(self, problem: Problem, prepared: Prepared, run: Run, solver: BranchAndBound, soft: bool):
         self.problem, self.prepared, self.run, self.solver, self.soft = problem, prepared, run, solver, soft
         self.scored: tuple[np.ndarray | None, float] = (None, -np.inf)
-        # closer than the checker has to, whose messages differ in the last digits
-        self.closed_gap = max(0.25 * problem.resolution, 0.999 * problem.step - 4 * problem.resolution)
         self.base = prepared.net.unary
         self.net = prepared.net._replace(unary=self.base.copy())
         shape = self.base.shape
@@ -234,6 +234,14 @@ class _Search:
         self.local: ForestSearch | None = None
         self.local_moves: Iterator[int] = iter(())
         self.local_seconds = 0.0
+
+    @property
+    def closed_gap(self) -> float:
+        """Gap at which a box is closed: less than the checker's, whose messages differ in the last digits."""
+        if self.run.labels is None:
+            return 0.0
+        gap = target_gap(self.problem, self.run.labels)
+        return _CLOSE_WHOLE * gap if self.problem.step else _CLOSE * gap
 
     @property
     def target(self) -> float:
