@@ -68,6 +68,7 @@ def search_result(problem):
     return result_of(problem, labels, certificate.evaluate(problem, labels)[0], certificate)
 
 
+BOXES = ("parent", "node", "label", "relation", "message_set", "passes", "effort")
 RESULTS = {"messages": message_result, "elimination": elimination_result, "search": search_result}
 
 
@@ -225,7 +226,11 @@ F, I = np.float64, np.int32  # noqa: E741
         ("search", dict(index=np.full(33, -1)), "index out of range"),
         ("search", dict(value=np.full(33, np.nan)), "not a number"),
         ("search", dict(value=np.full(33, 1e308)), "not a number"),
-        ("search", {name: np.zeros(0, dtype=I) for name in ("parent", "node", "label", "relation", "message_set")}, "no boxes"),
+        ("search", {name: np.zeros(0, dtype=I) for name in BOXES}, "no boxes"),
+        ("search", dict(passes=np.array([0, 256, 0])), "passes"),
+        ("search", dict(effort=np.array([0, 0, 27])), "effort"),
+        ("search", dict(level=np.float64(np.nan)), "level"),
+        ("search", dict(message_set=np.array([0, -2, 0], dtype=I)), "message set"),
     ],
 )
 def test_forged_members_are_refused(problem, tmp_path, form, changes, fault):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.certificate import MessageCertificate, SearchCertificate
-from maxsum.inference import BranchAndBound, Exhaustive, JunctionTree
+from maxsum.core.search_certificate import SearchCertificate
+from maxsum.inference import TRWS, BranchAndBound, Exhaustive, JunctionTree
 from maxsum.inference.prepare import prepare
 from maxsum.inference.search import _room
 from maxsum.kernels.box import _pack, _packed_sweep, _unpack, tighten
@@ -94,7 +94,7 @@ def test_dense_problems_agree_with_the_junction_tree(seed):
 
 @pytest.mark.parametrize("max_nodes", [1, 2, 3, 5, 8, 20])
 def test_an_unfinished_search_proves_what_it_says(max_nodes):
-    problem = dense()
+    problem = dense(16, 5)
     optimum = BranchAndBound().solve(problem).score
     result = BranchAndBound(max_nodes=max_nodes).solve(problem)
     assert result.termination == "iteration_limit" and result.guarantee == "within_gap"
@@ -119,13 +119,44 @@ def test_an_interrupt_at_any_step_leaves_a_valid_bracket(stop):
     assert proven.gap >= 0
 
 
-def test_a_proof_too_large_is_not_claimed():
-    problem = dense()
-    result = BranchAndBound(certificate_bytes=10_000).solve(problem)
-    assert result.score == BranchAndBound().solve(problem).score
-    assert isinstance(result.certificate, MessageCertificate) and result.guarantee == "within_gap"
-    assert "certificate_bytes" in result.message
-    result.certificate.verify(problem, result.labels, result.score, result.bound)
+def test_a_proof_too_large_is_cut_to_the_part_that_fits():
+    problem = dense(16, 5)
+    whole = BranchAndBound().solve(problem)
+    root = TRWS(max_iter=400).solve(problem)
+    size = 8 * 2 * problem.n_edges * problem.n_labels
+    bounds = []
+    for room in (100, size, size + 200, size + 600, 10 * size):
+        result = BranchAndBound(certificate_bytes=room).solve(problem)
+        assert result.score == whole.score
+        proven = result.certificate.verify(problem, result.labels, result.score, result.bound)
+        assert proven.bound >= whole.score
+        bounds.append(proven.bound)
+        if room < 10 * size:
+            assert result.guarantee == "within_gap" and "certificate_bytes" in result.message
+    assert bounds == sorted(bounds, reverse=True) and bounds[-1] < bounds[2] < bounds[0] <= root.bound + 1
+    assert result.guarantee == "optimal"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_more_boxes_never_prove_less(seed):
+    """The record of a long search is cut to the best part that fits: its bound is not worse than that of a shorter one."""
+    problem = dense(18, 5, seed)
+    size = 8 * 2 * problem.n_edges * problem.n_labels
+    bounds = []
+    for max_nodes in (5, 20, 60, 200):
+        result = BranchAndBound(max_nodes=max_nodes, certificate_bytes=size + 500).solve(problem)
+        proven = result.certificate.verify(problem, result.labels, result.score, result.bound)
+        assert isinstance(result.certificate, SearchCertificate) and len(result.certificate) <= 500 / 12 + 1
+        bounds.append(proven.bound)
+    assert all(later <= earlier + 1e-6 for earlier, later in pairwise(bounds)) and bounds[-1] < bounds[0]
+
+
+def test_a_time_limit_is_kept_with_the_check_of_the_proof():
+    problem = dense(30, 6, 1)
+    BranchAndBound(max_nodes=3).solve(problem)
+    result = BranchAndBound(time_limit=1.5).solve(problem)
+    assert result.seconds <= 2.5 and isinstance(result.certificate, SearchCertificate)
+    assert result.certificate.verify(problem, result.labels, result.score, result.bound).bound <= result.bound + 1e-9
 
 
 def test_the_bound_falls_during_the_search():
@@ -179,7 +210,7 @@ def test_a_tightened_box_has_a_lower_bound_and_a_labelling_inside_it():
         net, box = base._replace(unary=base.unary.copy()), _room(problem)
         restrict(net, base.unary, domain)
         messages, labels = np.zeros((2, problem.n_edges, problem.n_labels)), np.zeros(problem.n_nodes, dtype=np.int32)
-        score = tighten(net, domain, messages, np.inf, -np.inf, 10, 0.0, box, labels)
+        score, _ = tighten(net, domain, messages, np.inf, -np.inf, 10, 0.0, box, labels)
         assert domain[np.arange(problem.n_nodes), labels].all()
         assert score + prepare(problem).constant == pytest.approx(problem.score(labels), abs=1e-9)
         best = max(

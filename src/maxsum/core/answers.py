@@ -6,7 +6,7 @@ exactly those that the problem calls for, and nothing larger than the file itsel
 ==================  =====================  ========================================================================
 member              type, shape            meaning
 ==================  =====================  ========================================================================
-``answer``          int64, ()              version of the format, 2
+``answer``          int64, ()              version of the format, 2; version 1 is read too
 ``form``            uint8, (n,)            ASCII: ``none``, ``messages``, ``elimination``, ``search`` or ``quadratic``
 ``solver``          uint8, (n,)            UTF-8: who found it
 ``score, bound``    float64, ()            the claims
@@ -18,10 +18,15 @@ member              type, shape            meaning
 ``separator_ptr``   int64, (N + 1,)        separator of ``nodes[i]``: ``separators[separator_ptr[i]:separator_ptr[i + 1]]``
 ``separators``      int32, (n,)
 ``tables``          float64, (n,)          the separator tables one after another
-``parent`` ...      int32, (B,)            form search: ``parent, node, label, relation, message_set`` of the boxes
-``ptr``             int64, (S + 1,)        and their messages: set ``s`` has the entries ``ptr[s] .. ptr[s + 1] - 1``
-``index, value``    int64, float64, (n,)   of ``index`` and ``value``
+``parent`` ...      integers, (B,)         form search: ``parent, node, label, relation, message_set, passes, effort`` of the
+                                           boxes, each in the smallest type that holds it (see `SearchCertificate`)
+``ptr``             integers, (S + 1,)     and their messages: set ``s`` has the entries ``ptr[s] .. ptr[s + 1] - 1``
+``index, value``    integers, floats, (n,) of ``index`` and ``value`` (float32 or float64)
+``level``           float64, ()            gap up to which boxes may be closed
 ==================  =====================  ========================================================================
+
+In version 1 the form search has no ``passes``, ``effort`` and ``level``, its boxes are int32, its ``ptr`` and ``index`` int64 and its
+``value`` float64; the other forms are the same.
 """
 
 from __future__ import annotations
@@ -35,23 +40,26 @@ from typing import Any
 
 import numpy as np
 
-from .certificate import Certificate, EliminationCertificate, MessageCertificate, SearchCertificate, Verification
+from .certificate import Certificate, EliminationCertificate, MessageCertificate, Verification
 from .errors import CertificateError, MaxsumError, ParseError
 from .problem import Messages, Problem
 from .qp_certificate import QPCertificate
 from .result import Guarantee, Result
 from .scale import score_rounding
+from .search_certificate import MAX_EFFORT, MAX_PASSES, SearchCertificate
 from .validation import LARGEST, as_labels
 
-_VERSION = 2
+_VERSION, _OLD_VERSION = 2, 1
 _COMMON = {"answer", "form", "solver", "score", "bound"}
 _SINCE_2 = {"guarantee"}
-_BOXES = ("parent", "node", "label", "relation", "message_set")
+_OLD_BOXES = ("parent", "node", "label", "relation", "message_set")
+_BOXES = (*_OLD_BOXES, "passes", "effort")
+_INTEGERS = ("|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8")
 _FORMS: dict[str, set[str]] = {
     "none": set(),
     "messages": {"edge", "clique"},
     "elimination": {"nodes", "separator_ptr", "separators", "tables"},
-    "search": {*_BOXES, "ptr", "index", "value"},
+    "search": {*_BOXES, "ptr", "index", "value", "level"},
     "quadratic": {"edge", "mu"},
 }
 _TEXT_LIMIT = 200
@@ -146,15 +154,26 @@ def _certificate_arrays(certificate: Certificate | None) -> tuple[str, dict[str,
             "tables": _doubles(np.concatenate(flat) if flat else np.zeros(0)),
         }
     if isinstance(certificate, SearchCertificate):
+        zero = np.zeros(len(certificate), dtype=np.uint8)
+        boxes = {name: getattr(certificate, name) for name in _BOXES}
+        value = np.asarray(certificate.value)
         return "search", {
-            **{name: np.asarray(getattr(certificate, name)).astype("<i4") for name in _BOXES},
-            "ptr": np.asarray(certificate.ptr).astype("<i8"),
-            "index": np.asarray(certificate.index).astype("<i8"),
-            "value": _doubles(certificate.value),
+            **{name: _smallest(zero if part is None else part) for name, part in boxes.items()},
+            "ptr": _smallest(certificate.ptr),
+            "index": _smallest(certificate.index),
+            "value": np.ascontiguousarray(value, dtype="<f4" if value.dtype == np.float32 else "<f8"),
+            "level": np.array(certificate.level, dtype="<f8"),
         }
     if isinstance(certificate, QPCertificate):
         return "quadratic", {"edge": _doubles(certificate.reparametrisation.edge), "mu": _doubles(certificate.mu)}
     raise TypeError(f"no file form for a {type(certificate).__name__}.")
+
+
+def _smallest(numbers: np.ndarray) -> np.ndarray:
+    """The numbers as integers of the smallest type that holds them."""
+    array = np.asarray(numbers).astype("<i8")
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
+    return array.astype(next(t for t in _INTEGERS if np.iinfo(t).min <= low and high <= np.iinfo(t).max))
 
 
 def _doubles(array: np.ndarray) -> np.ndarray:
@@ -196,11 +215,12 @@ class _Reader:
     def answer(self) -> Answer:
         if "answer" not in self.names:
             raise ParseError("the archive has no member 'answer'; it is no answer file.")
-        version = int(self.array("answer", "<i8", ()))
-        if not 1 <= version <= _VERSION:
-            way_out = "Upgrade maxsum." if version > _VERSION else "Write the answer again."
-            raise ParseError(f"the answer has format version {version}; this maxsum reads versions 1 to {_VERSION}. {way_out}")
-        common = _COMMON | _SINCE_2 if version > 1 else _COMMON
+        self.version = int(self.array("answer", "<i8", ()))
+        if self.version not in (_OLD_VERSION, _VERSION):
+            way_out = "Upgrade maxsum." if self.version > _VERSION else "Write the answer again."
+            reads = f"this maxsum reads versions {_OLD_VERSION} and {_VERSION}"
+            raise ParseError(f"the answer has format version {self.version}; {reads}. {way_out}")
+        common = _COMMON | _SINCE_2 if self.version > _OLD_VERSION else _COMMON
         missing = common - self.names
         if missing:
             raise ParseError(f"the answer lacks the member {min(missing)!r}.")
@@ -208,6 +228,8 @@ class _Reader:
         if form not in _FORMS:
             raise ParseError(f"the certificate has the form {form!r}, wanted one of {', '.join(_FORMS)}.")
         wanted = common | _FORMS[form]
+        if form == "search" and self.version == _OLD_VERSION:
+            wanted -= {"passes", "effort", "level"}
         for fault, odd in (("lacks", wanted - self.names), ("has the unknown", self.names - wanted - {"labels"})):
             if odd:
                 raise ParseError(f"the answer of form {form!r} {fault} member {min(odd)!r}.")
@@ -217,7 +239,7 @@ class _Reader:
         score, bound = float(self.array("score", "<f8", ())), float(self.array("bound", "<f8", ()))
         if np.isnan(score) or np.isnan(bound) or np.isposinf(score):
             raise ParseError(f"the claims are score {score} and bound {bound}; wanted numbers.")
-        word = self.text("guarantee") if version > 1 else None
+        word = self.text("guarantee") if self.version > _OLD_VERSION else None
         if word is not None and word not in list(Guarantee):
             raise ParseError(f"the guarantee is {word!r}, wanted one of {', '.join(Guarantee)}.")
         guarantee = None if word is None else Guarantee(word)
@@ -265,25 +287,32 @@ class _Reader:
         return EliminationCertificate(tuple(nodes.tolist()), tuple(separators), tuple(tables))
 
     def search(self) -> SearchCertificate:
-        parent = self.array("parent", "<i4", (None,))
-        node, label, relation, number = (self.array(name, "<i4", parent.shape) for name in _BOXES[1:])
-        ptr, index = self.array("ptr", "<i8", (None,)), self.array("index", "<i8", (None,))
-        value = self.array("value", "<f8", index.shape)
-        if not len(parent) or len(ptr) < 2:
-            raise ParseError("the search has no boxes or no messages.")
+        old = self.version == _OLD_VERSION
+        small, large = ("<i4", "<i8") if old else (_INTEGERS, _INTEGERS)
+        parent = self.array("parent", small, (None,))
+        boxes = [self.array(name, small, parent.shape) for name in (_OLD_BOXES if old else _BOXES)[1:]]
+        node, label, relation, number, *rest = boxes
+        ptr, index = self.array("ptr", large, (None,)).astype(np.int64), self.array("index", large, (None,))
+        value = self.array("value", "<f8" if old else ("<f4", "<f8"), index.shape)
+        level = 0.0 if old else float(self.array("level", "<f8", ()))
+        if not len(parent) or len(ptr) < 2 or not 0 <= level < np.inf:
+            raise ParseError("the search has no boxes, no messages, or a level that is not a number from 0 on.")
         if ((parent[1:] < 0) | (parent[1:] >= np.arange(1, len(parent)))).any():
             raise ParseError("a box of the search comes before its parent.")
         nodes, labels = self.problem.n_nodes, self.problem.n_labels
         if ((node[1:] < 0) | (node[1:] >= nodes) | (label[1:] < -1) | (label[1:] >= labels)).any():
             raise ParseError("a box of the search branches on a node or label that the problem does not have.")
-        if ((relation < 0) | (relation > 3) | (number < 0) | (number >= len(ptr) - 1)).any():
+        if ((relation < 0) | (relation > 3) | (number < (0 if old else -1)) | (number >= len(ptr) - 1)).any():
             raise ParseError("a box of the search has a relation or message set out of range.")
         if ptr[0] != 0 or ptr[-1] != len(index) or (np.diff(ptr) < 0).any():
             raise ParseError("ptr does not cut the messages of the search into sets.")
+        if any(((part < 0) | (part > most)).any() for part, most in zip(rest, (MAX_PASSES, MAX_EFFORT), strict=not old)):
+            raise ParseError(f"a box of the search has more than {MAX_PASSES} passes or an effort above {MAX_EFFORT}.")
         size = sum(part.size for part in self.problem.zero_messages())
-        if ((index < 0) | (index >= size)).any() or not (np.abs(value) <= LARGEST).all():
+        if ((index < 0) | (index >= size)).any() or not (np.abs(value.astype(float)) <= LARGEST).all():
             raise ParseError(f"a message of the search has an index out of range, or is not a number up to {LARGEST} in size.")
-        return SearchCertificate(parent, node, label, relation, number, ptr, index, value)
+        passes, effort = (None, None) if old else rest
+        return SearchCertificate(parent, node, label, relation, number, ptr, index, value, passes, effort, level)
 
     def quadratic(self) -> QPCertificate:
         n_nodes, n_edges, n_labels = self.problem.n_nodes, self.problem.n_edges, self.problem.n_labels
@@ -301,8 +330,8 @@ class _Reader:
             raise ParseError(f"member {name!r} holds characters that cannot be printed.")
         return text
 
-    def array(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> np.ndarray:
-        """A member of exactly this type and shape; None leaves an axis free."""
+    def array(self, name: str, dtype: str | tuple[str, ...], shape: tuple[int | None, ...]) -> np.ndarray:
+        """A member of exactly this type (or one of these) and shape; None leaves an axis free."""
         info = self.archive.getinfo(f"{name}.npy")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise ParseError(f"member {name!r} is compressed or encrypted; answers are stored as they are.")
@@ -310,8 +339,9 @@ class _Reader:
             if np.lib.format.read_magic(file) != (1, 0):  # type: ignore[no-untyped-call]
                 raise ParseError(f"member {name!r} has a .npy version other than 1.0.")
             found, fortran, kind = np.lib.format.read_array_header_1_0(file, max_header_size=1000)  # type: ignore[no-untyped-call]
-            if kind != np.dtype(dtype) or kind.hasobject or (fortran and len(found) > 1):
-                raise ParseError(f"member {name!r} has type {kind}, wanted {np.dtype(dtype)} in C order.")
+            kinds = [np.dtype(one) for one in ((dtype,) if isinstance(dtype, str) else dtype)]
+            if kind not in kinds or kind.hasobject or (fortran and len(found) > 1):
+                raise ParseError(f"member {name!r} has type {kind}, wanted {' or '.join(map(str, kinds))} in C order.")
             fits = len(found) == len(shape) and all(w is None or f == w for f, w in zip(found, shape, strict=True))
             if not fits:
                 wanted = tuple("any" if w is None else w for w in shape)

@@ -4,7 +4,7 @@ Four forms, all valid *whatever their numbers are* (a wrong number only loosens 
 
 - `MessageCertificate`: edge and clique messages; the bound is the height of the reparametrised problem.
 - `EliminationCertificate`: separator tables of a junction tree.
-- `SearchCertificate`: a branching tree with messages at its boxes.
+- `core.search_certificate.SearchCertificate`: a branching tree.
 - `core.qp_certificate.QPCertificate`: a point of the concave quadratic relaxation.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .dual import arc_consistent, excess, height, own_labels, raised_score, slack, sum_up, up
+from .dual import arc_consistent, height, own_labels, raised_score, slack, sum_up, up
 from .errors import CertificateError, MaxsumError
 from .exact import ExactTerms, exact_height, to_float_up
 from .result import Guarantee
@@ -414,134 +414,9 @@ def _spread_axes(table: np.ndarray, scope: tuple[int, ...], bag: tuple[int, ...]
     return table.transpose(order).reshape(shape)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SearchCertificate(Certificate):
-    """A branching tree. Every box is closed by its own messages, by propagation, or by its children.
+def __getattr__(name: str) -> Any:
+    if name == "SearchCertificate":  # it lives in a file of its own, which needs the base class from here
+        from .search_certificate import SearchCertificate
 
-    Box 0 is the whole problem. Box ``i > 0`` is its parent's box, restricted to labels ``y`` of ``node[i]`` for which
-    ``y != label[i]``, ``y == label[i]``, ``y < label[i]`` or ``y >= label[i]``, as ``relation[i]`` is 0, 1, 2 or 3.
-    ``message_set[i]`` is the number of its messages. Before a box is judged, labels that cannot beat the known labelling,
-    by arc consistency or by the box's messages, are removed from it again and again.
-
-    Message set ``s`` is stored sparsely: entry ``index[j]`` of the edge messages and, after them, the clique messages,
-    all laid out flat, is ``value[j]`` for ``ptr[s] <= j < ptr[s + 1]``; the others are 0.
-    """
-
-    parent: np.ndarray
-    node: np.ndarray
-    label: np.ndarray
-    relation: np.ndarray
-    message_set: np.ndarray
-    ptr: np.ndarray
-    index: np.ndarray
-    value: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.parent)
-
-    def _children(self, problem: Problem) -> list[list[int]]:
-        """Children of each box, once all numbers are known to be in range."""
-        n_boxes, n_sets = len(self), len(self.ptr) - 1
-        sizes = {len(a) for a in (self.node, self.label, self.relation, self.message_set)}
-        n_entries = 2 * problem.n_edges * problem.n_labels + problem.cliques.n_members * problem.n_labels
-        inside = (
-            n_boxes > 0
-            and sizes == {n_boxes}
-            and _within(self.node[1:], 0, problem.n_nodes)
-            and _within(self.relation, 0, 4)
-            and _within(self.message_set, 0, n_sets)
-            and _within(self.index, 0, n_entries)
-            and len(self.index) == len(self.value)
-            and n_sets >= 0
-            and bool((np.diff(self.ptr) >= 0).all())
-            and self.ptr[0] >= 0
-            and self.ptr[-1] <= len(self.index)
-        )
-        if not inside:
-            raise CertificateError("the search record has no boxes, or numbers out of range.")
-        children: list[list[int]] = [[] for _ in range(n_boxes)]
-        for i in range(1, n_boxes):
-            if not 0 <= self.parent[i] < i:
-                raise CertificateError(f"box {i} of the search comes before its parent {self.parent[i]}.")
-            children[self.parent[i]].append(i)
-        return children
-
-    def kept(self, box: int, n_labels: int) -> np.ndarray:
-        """Mask of the labels that the box leaves to its node."""
-        y, label = np.arange(n_labels), self.label[box]
-        return (y != label, y == label, y < label, y >= label)[int(self.relation[box])]
-
-    def unpack(self, problem: Problem, number: int) -> Messages:
-        """Messages of one set."""
-        edge, clique = problem.zero_messages()
-        flat = np.zeros(edge.size + clique.size)
-        part = slice(self.ptr[number], self.ptr[number + 1])
-        flat[self.index[part]] = self.value[part]
-        return problem.as_messages((flat[: edge.size].reshape(edge.shape), flat[edge.size :].reshape(clique.shape)))
-
-    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> Evaluation:
-        children = self._children(problem)
-        known = labels if labels is not None and np.isfinite(problem.score(labels)) else None
-        room = 0.0 if known is None else max(tolerance(problem, known), problem.step * (1 - 1e-6))
-        stack = [(0, own_labels(problem))]
-        gap, upper = 0.0, -np.inf
-        while stack:
-            i, domain = stack.pop()
-            messages = self.unpack(problem, int(self.message_set[i]))
-            domain, above, closed = _propagate(problem, messages, domain, known, room)
-            gap = max(gap, closed)
-            if above is None:
-                continue
-            if _covers(self, children[i], domain):
-                for child in children[i]:
-                    allowed = domain.copy()
-                    allowed[self.node[child]] &= self.kept(child, problem.n_labels)
-                    stack.append((child, allowed))
-            elif known is None:
-                upper = max(upper, height(problem, messages, domain))
-            else:
-                gap = max(gap, above)
-        if known is None:
-            return Evaluation(upper, np.nan if labels is None else np.inf)
-        return Evaluation(raised_score(problem, known, gap), gap)
-
-    def evaluate_exactly(self, problem: Problem, labels: np.ndarray | None) -> tuple[Fraction | float, Fraction | float]:
-        return self.evaluate(problem, labels)[:2]
-
-
-def _within(numbers: np.ndarray, low: int, high: int) -> bool:
-    return bool(((numbers >= low) & (numbers < high)).all())
-
-
-def _propagate(
-    problem: Problem, messages: Messages, domain: np.ndarray, known: np.ndarray | None, room: float
-) -> tuple[np.ndarray, float | None, float]:
-    """Shrink a box; returns it with the excess over the known labelling, None if the box is closed, and the largest excess of
-    what was closed."""
-    closed = 0.0
-    while True:
-        domain = arc_consistent(problem, domain)
-        if not domain.any(axis=1).all():
-            return domain, None, closed
-        if known is None:
-            return domain, np.inf, closed
-        above, loss = excess(problem, messages, domain, known)
-        if above <= room:
-            return domain, None, max(closed, above)
-        left = up(above) - loss
-        worse = domain & (left <= room)
-        if not worse.any():
-            return domain, above, closed
-        closed = max(closed, float(left[worse].max()))
-        domain = domain & ~worse
-
-
-def _covers(tree: SearchCertificate, children: list[int], domain: np.ndarray) -> bool:
-    """Whether the children, all branching on one node, leave out no label of the box."""
-    if not children:
-        return False
-    v = tree.node[children[0]]
-    if any(tree.node[c] != v for c in children):
-        return False
-    met = np.any([tree.kept(c, domain.shape[1]) for c in children], axis=0)
-    return bool((met | ~domain[v]).all())
+        return SearchCertificate
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

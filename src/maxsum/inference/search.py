@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from ..core.certificate import SearchCertificate
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
+from ..core.search_certificate import MAX_ENUMERATED, SearchCertificate, target_gap
 from ..kernels import box as packed
 from ..kernels import search as kernels
+from ..kernels.enumeration import room_for
 from ..kernels.height import clique_terms
 from ..kernels.trws import decode, sweep
 from .base import Run, Solver, Support
@@ -34,6 +36,23 @@ _LOCAL_SHARE, _LATER_SHARE = 0.25, 0.05
 _LOCAL_DELAY = 0.25
 _LOCAL_FIRST = 64
 _LOCAL_MOVES = 20_000
+# Share of the gap that may be left open at which boxes are closed; whole numbers leave so much that little is lost.
+_CLOSE, _CLOSE_WHOLE = 0.25, 0.999
+# An enumeration may cost what so many TRW-S passes cost, then the box is split; after so many failures in a row only one box in
+# as many is tried.
+_ENUMERATION_PASSES = 32
+_MOST_FAILURES = 8
+# Effort (binary logarithm of partial labellings) that the checker gets for a closed box: its messages differ in the last digits.
+_SPARE_EFFORT, _LEAST_EFFORT, _MOST_EFFORT = 4, 10, 24
+# Bytes of a box and of a message in a proof. The record may be larger than the proofs that are cut from it.
+_BOX_BYTES, _ENTRY_BYTES = 12, 8
+_RECORD_SHARE = 4
+# Messages of boxes that wait; beyond it the search goes depth first.
+_WAITING_BYTES = 2**30
+# Checking costs an evaluation or so for a box beside its passes. Its seconds are measured again when the proof is so many times
+# larger, unless that takes more than a share of what is left, and get some spare. The first guess is in seconds a table entry.
+_EVALUATIONS = 4
+_MEASURE_AGAIN, _MEASURE_SHARE, _CHECK_SPARE, _FIRST_RATE = 4, 0.2, 1.2, 4e-9
 
 
 @dataclass(frozen=True)
@@ -54,8 +73,8 @@ class BranchAndBound(Solver):
     root_iter : int
         Largest number of TRW-S passes before the search.
     certificate_bytes : int
-        Size up to which the search is recorded as proof. A larger search still returns its labelling, but the
-        certificate, and so the guarantee, falls back to the bound before the search.
+        Size up to which the search is recorded as proof. Of a larger search the certificate, and so the guarantee, has the
+        part that fits.
     """
 
     max_nodes: int | None = None
@@ -82,13 +101,14 @@ class BranchAndBound(Solver):
 
 
 class _Box(NamedTuple):
-    """A box that waits: its number in the record, its labels, the node that lost labels, the messages it inherits."""
+    """A box that waits: its number in the record (-1: not there), its labels, the node that lost labels, the messages it
+    inherits (float32) and the height of its parent.
+    """
 
     number: int
     domain: np.ndarray
     node: int
-    messages: Messages | None
-    message_set: int
+    messages: Messages
     height: float
 
 
@@ -99,7 +119,6 @@ class _Seen(NamedTuple):
 
     number: int
     messages: Messages
-    message_set: int
     height: float
     node: int = -1
     label: int = -1
@@ -108,51 +127,82 @@ class _Seen(NamedTuple):
 
 
 class _Record:
-    """The branching tree as it grows; ``full`` once it has passed its size.
+    """The branching tree as it grows, and the proofs that are cut from it.
 
-    The sets of messages are kept sparsely, one after the other, in buffers that grow in place.
+    Messages are kept for the root and where the checker cannot make them itself. Once the record is ``full`` it grows no
+    more; ``frozen`` is then the largest height of a box whose parts are missing.
     """
 
     def __init__(self, problem: Problem, limit: int):
-        edge, clique = problem.zero_messages()
-        self.limit, self.shapes, self.entries = limit, (edge.shape, clique.shape), edge.size + clique.size
-        self.rows: list[tuple[int, int, int, int, int]] = []
-        self.ptr = [0]
-        self.index = np.empty(self.entries, dtype=np.int32 if self.entries < 2**31 else np.int64)
-        self.value = np.empty(self.entries)
+        self.problem, self.limit, self.frozen = problem, limit, -np.inf
+        self.parent, self.node, self.label, self.message_set = (array("i") for _ in range(4))
+        self.relation, self.passes, self.effort, self.height = array("b"), array("B"), array("B"), array("d")
+        self.sets: list[tuple[np.ndarray, np.ndarray]] = []
+        self.set_entries = 0
+
+    def __len__(self) -> int:
+        return len(self.parent)
 
     @property
     def full(self) -> bool:
-        return 40 * len(self.rows) + self.ptr[-1] * (8 + self.index.itemsize) > self.limit
+        return _BOX_BYTES * len(self) + _ENTRY_BYTES * self.set_entries > _RECORD_SHARE * self.limit
 
-    def add_box(self, parent: int, node: int, label: int, relation: int, message_set: int) -> int:
-        if not self.full:
-            self.rows.append((parent, node, label, relation, message_set))
-        return len(self.rows) - 1
+    def add_box(
+        self, parent: int, node: int, label: int, relation: int, height: float, messages: Messages | None = None
+    ) -> int:
+        """Number of the new box; without messages it has those that its parent ended with."""
+        self.parent.append(parent)
+        self.node.append(node)
+        self.label.append(label)
+        self.relation.append(relation)
+        self.message_set.append(-1 if messages is None else len(self.sets))
+        self.passes.append(0)
+        self.effort.append(0)
+        self.height.append(height)
+        if messages is not None:
+            flat = np.concatenate([part.ravel() for part in messages])
+            index = np.flatnonzero(flat)
+            self.sets.append((index.astype(np.int32 if flat.size < 2**31 else np.int64), flat[index].astype(np.float32)))
+            self.set_entries += len(index)
+        return len(self) - 1
 
-    def add_messages(self, messages: Messages) -> int:
-        if not self.full:
-            used = self.ptr[-1]
-            if used + self.entries > len(self.value):
-                size = len(self.value) + len(self.value) // 8 + 4 * self.entries
-                self.index.resize(
-                    size, refcheck=False
-                )  # by realloc, which mostly moves no memory: a copy takes seconds at last
-                self.value.resize(size, refcheck=False)
-            self.ptr.append(packed.pack_messages(*messages, self.index, self.value, used))
-        return len(self.ptr) - 2
+    def note(self, number: int, height: float, passes: int = 0, opened: int = 0) -> None:
+        """What a visit has found; a closed box may be enumerated by the checker, with some effort to spare."""
+        if number >= 0:
+            self.height[number], self.passes[number] = height, passes
+            if height == -np.inf:
+                self.effort[number] = min(max(opened.bit_length() + _SPARE_EFFORT, _LEAST_EFFORT), _MOST_EFFORT)
 
-    def unpack(self, message_set: int) -> Messages:
-        flat = np.zeros(self.entries)
-        part = slice(self.ptr[message_set], self.ptr[message_set + 1])
-        flat[self.index[part]] = self.value[part]
-        n_edge = int(np.prod(self.shapes[0]))
-        return Messages(flat[:n_edge].reshape(self.shapes[0]), flat[n_edge:].reshape(self.shapes[1]))
-
-    def certificate(self) -> SearchCertificate:
-        parent, node, label, relation, message_set = np.array(self.rows).T
-        sets = (np.array(self.ptr), self.index[: self.ptr[-1]], self.value[: self.ptr[-1]])
-        return SearchCertificate(parent, node, label, relation, message_set, *sets)
+    def certificate(self, closed: float, score: float, target: float) -> SearchCertificate | None:
+        """The part of the tree that proves the height ``closed``, or the least height above it whose proof fits."""
+        parent, height = np.array(self.parent), np.array(self.height)
+        above = np.full(len(self), np.inf)  # least height on the way to a box: below it the box is not needed
+        for i in range(1, len(self)):
+            above[i] = min(above[self.parent[i]], self.height[self.parent[i]])
+        sizes = np.array([0] + [len(index) for index, _ in self.sets])
+        order = np.argsort(-above, kind="stable")
+        spent = np.cumsum(_BOX_BYTES + _ENTRY_BYTES * sizes[np.array(self.message_set) + 1][order])
+        n_fitting = int(np.searchsorted(spent, self.limit, side="right"))
+        if n_fitting == 0 or closed == np.inf:
+            return None
+        if n_fitting < len(self):
+            closed = max(closed, above[order[n_fitting]])
+        kept = np.flatnonzero(above > closed)
+        number = np.full(len(self), -1)
+        number[kept] = np.arange(len(kept))
+        effort = np.where(height[kept] == -np.inf, np.array(self.effort)[kept], 0).astype(np.uint8)
+        sets = np.array(self.message_set)[kept]
+        used = sets[sets >= 0]
+        chosen = [self.sets[i] for i in used]
+        message_set = np.full(len(kept), -1, dtype=np.int32)
+        message_set[sets >= 0] = np.arange(len(used))
+        first = np.where(kept > 0, number[parent[kept]], -1)
+        node, label, relation, passes = (np.array(a)[kept] for a in (self.node, self.label, self.relation, self.passes))
+        ptr = np.cumsum([0] + [len(index) for index, _ in chosen])
+        index = np.concatenate([np.zeros(0, dtype=np.int32), *(index for index, _ in chosen)])
+        value = np.concatenate([np.zeros(0, dtype=np.float32), *(value for _, value in chosen)])
+        level = closed - score if np.isfinite(closed - score) and closed > target else 0.0
+        return SearchCertificate(first, node, label, relation, message_set, ptr, index, value, passes, effort, level)
 
 
 class _Search:
@@ -161,7 +211,6 @@ class _Search:
     def __init__(self, problem: Problem, prepared: Prepared, run: Run, solver: BranchAndBound, soft: bool):
         self.problem, self.prepared, self.run, self.solver, self.soft = problem, prepared, run, solver, soft
         self.scored: tuple[np.ndarray | None, float] = (None, -np.inf)
-        self.closed_gap = max(0.25 * problem.resolution, problem.step - 4 * problem.resolution)
         self.base = prepared.net.unary
         self.net = prepared.net._replace(unary=self.base.copy())
         shape = self.base.shape
@@ -175,6 +224,11 @@ class _Search:
         self.label_range = np.arange(shape[1])
         self.least = _LEAST_GAIN if shape[1] <= _FEW_LABELS else _LEAST_GAIN / 3
         self.record = _Record(problem, solver.certificate_bytes)
+        n_labels = min(int((self.base > -np.inf).sum()), MAX_ENUMERATED) if shape[0] <= MAX_ENUMERATED else 0
+        self.enumeration = room_for(shape[0], problem.n_edges, n_labels)
+        self.failed, self.work, self.measured, self.check_rate, self.cut = 0, 0, 0, _FIRST_RATE, False
+        self.n_pairs = int(problem.n_states[problem.graph.edges].astype(np.int64).prod(axis=1).sum()) + 1
+        self.most_waiting = _WAITING_BYTES // (4 * sum(part.size for part in problem.zero_messages()) + 1)
         self.stack: list[_Box] = []
         self.heap: list[tuple[float, int, _Box]] = []
         self.ticket = itertools.count()
@@ -182,6 +236,14 @@ class _Search:
         self.local: ForestSearch | None = None
         self.local_moves: Iterator[int] = iter(())
         self.local_seconds = 0.0
+
+    @property
+    def closed_gap(self) -> float:
+        """Gap at which a box is closed: less than the checker's, whose messages differ in the last digits."""
+        if self.run.labels is None:
+            return 0.0
+        gap = target_gap(self.problem, self.run.labels)
+        return _CLOSE_WHOLE * gap if self.problem.step else _CLOSE * gap
 
     @property
     def target(self) -> float:
@@ -198,8 +260,9 @@ class _Search:
     def explore(self, messages: Messages) -> None:
         """Best-first choice of a box, then depth-first from it until a number of boxes was closed; that number adapts."""
         domain = (self.base > -np.inf).astype(np.uint8)
-        number = self.record.add_box(-1, 0, -1, _OTHER, self.record.add_messages(messages))
-        self.stack = [_Box(number, domain, 0, messages, 0, np.inf)]
+        messages = _rounded(messages)
+        number = self.record.add_box(-1, 0, -1, _OTHER, np.inf, messages)
+        self.stack = [_Box(number, domain, 0, messages, np.inf)]
         clock = self.run.clock
         began = pulse = clock.used
         budget, closed = 1, 0
@@ -215,15 +278,32 @@ class _Search:
                     if self.run.step(self.n_boxes, max(self.open_height + self.prepared.constant, self.run.score)):
                         return
                     self.search_locally(self.local_share * (pulse - began - _LOCAL_DELAY))
+                    if self.check_in_time():
+                        return
                 if not self.stack:
-                    self.take_best()
+                    self.stack = [heapq.heappop(self.heap)[-1]]
                     closed = 0
                 closed += self.visit(self.stack[-1])
-                if closed > budget and self.stack:
+                if closed > budget and self.stack and len(self.heap) < self.most_waiting:
                     self.put_back()
                     budget = min(2 * budget, _MAX_DIVE)
         finally:
             self.conclude()
+
+    def check_in_time(self) -> bool:
+        """Whether it is time to stop, so that the proof can be checked inside the time limit.
+
+        What checking costs is measured on the proof of what was searched so far, again whenever that has grown much; the bound
+        of such a proof is kept.
+        """
+        if self.run.time_limit is None:
+            return False
+        if self.work > _MEASURE_AGAIN * self.measured and self.check_rate * self.work < _MEASURE_SHARE * self.run.seconds_left:
+            self.prove()
+        if self.run.seconds_left < _CHECK_SPARE * self.check_rate * self.work:
+            self.run.termination = Termination.time_limit
+            return True
+        return False
 
     @property
     def local_share(self) -> float:
@@ -249,17 +329,10 @@ class _Search:
         return max([waiting] + [box.height for box in self.stack])
 
     def put_back(self) -> None:
-        """Move the boxes of the dive to the heap; their messages are read back from the record when needed."""
+        """Move the boxes of the dive to the heap."""
         for box in self.stack:
-            held = box if self.record.full else box._replace(messages=None)
-            heapq.heappush(self.heap, (-box.height, next(self.ticket), held))
+            heapq.heappush(self.heap, (-box.height, next(self.ticket), box))
         self.stack = []
-
-    def take_best(self) -> None:
-        box = self.heap[0][-1]
-        messages = box.messages if box.messages is not None else self.record.unpack(box.message_set)
-        self.stack = [box._replace(messages=messages)]
-        heapq.heappop(self.heap)
 
     def shrink(self, domain: np.ndarray, messages: Messages) -> float:
         return kernels.shrink(self.net, self.base, domain, *messages, self.target, *self.scratch)
@@ -269,58 +342,66 @@ class _Search:
 
         Returns whether it was closed.
         """
-        assert box.messages is not None
         domain = box.domain.copy()
         self.queued[:] = 0
         self.queued[box.node] = 1
-        if self.soft and len(self.box.table):
-            seen = self.look(box, domain)
-        else:
-            seen = self.look_slowly(box, domain)
+        seen = self.look(box, domain) if self.soft and len(self.box.table) else self.look_slowly(box, domain)
         if seen.height > -np.inf and seen.node < 0:
             self.run.offer(domain.argmax(axis=1))
         halves: list[_Box] = []
+        recorded = seen.number >= 0 and not self.record.full
+        if seen.node >= 0 and not recorded and seen.number >= 0:
+            self.record.frozen = max(self.record.frozen, seen.height)
         for relation, at in self.branches(seen) if seen.node >= 0 else ():
             half = domain.copy()
             half[seen.node] &= _KEPT[relation](self.label_range, at)
-            child = self.record.add_box(seen.number, seen.node, at, relation, seen.message_set)
-            halves.append(_Box(child, half, seen.node, seen.messages, seen.message_set, seen.height))
+            child = self.record.add_box(seen.number, seen.node, at, relation, seen.height) if recorded else -1
+            halves.append(_Box(child, half, seen.node, seen.messages, seen.height))
         self.stack[-1:] = halves
         self.n_boxes += 1
         return not halves
 
     def look(self, box: _Box, domain: np.ndarray) -> _Seen:
-        """Shrink the box, tighten its bound, shrink it again and choose where to branch, all in one kernel."""
-        assert box.messages is not None
-        messages = Messages(box.messages.edge.copy(), box.messages.clique)
-        limits = (self.target, self.closed_gap, _PASSES, self.least)
-        found = kernels.visit(self.net, self.base, domain, *messages, limits, self.scratch, self.labels)
-        tightened, height, score, node, label, at, size = found
+        """Shrink the box, tighten its bound, shrink it again, enumerate what is left if that is cheap, and choose where to
+        branch, all in one kernel.
+        """
+        messages = Messages(box.messages.edge.astype(float), np.zeros((0, domain.shape[1])))
+        # Enumerations that fail again and again are tried more rarely, but not given up: boxes get smaller.
+        hopeful = self.failed < _MOST_FAILURES or self.n_boxes % _MOST_FAILURES == 0
+        limits = (self.target, self.closed_gap, _PASSES, self.least, _ENUMERATION_PASSES if hopeful else 0)
+        found = kernels.visit(self.net, self.base, domain, *messages, limits, self.scratch, self.enumeration, self.labels)
+        passes, opened, height, score, node, label, at, size = found
         if score > self.best_score:
             self.run.offer(self.labels)
-        if not tightened:
-            return _Seen(box.number, box.messages, box.message_set, -np.inf)
-        message_set = self.record.add_messages(messages)
-        number = self.record.add_box(box.number, box.node, -1, _OTHER, message_set)
-        return _Seen(number, messages, message_set, height, node, label, at, size)
+        self.failed = 0 if opened else self.failed + (hopeful and node >= 0)
+        self.work += (passes + _EVALUATIONS) * self.n_pairs + opened * domain.size
+        self.record.note(box.number, height, passes, opened)
+        rounded = _rounded(messages) if node >= 0 else box.messages
+        return _Seen(box.number, rounded, height, node, label, at, size)
 
     def look_slowly(self, box: _Box, domain: np.ndarray) -> _Seen:
         """The same for problems with cliques or very large tables, and for hard constraints alone, by probing."""
-        assert box.messages is not None
-        number, messages, message_set = box.number, box.messages, box.message_set
+        number, messages = box.number, Messages(*(part.astype(float) for part in box.messages))
         height = self.shrink(domain, messages)
+        self.work += _EVALUATIONS * self.n_pairs
         if height > -np.inf and self.soft:
-            messages = Messages(messages.edge.copy(), messages.clique.copy())
             self.tighten(height, messages)
-            message_set = self.record.add_messages(messages)
-            number = self.record.add_box(number, box.node, -1, _OTHER, message_set)
+            messages = _rounded(messages)
+            if number >= 0:
+                self.record.note(number, height)
+                if self.record.full:
+                    self.record.frozen, number = max(self.record.frozen, height), -1
+                else:
+                    number = self.record.add_box(number, box.node, -1, _OTHER, height, messages)
+            messages = Messages(*(part.astype(float) for part in messages))
             height = self.shrink(domain, messages)
         elif height > -np.inf and self.base.size <= _PROBE_SIZE:
-            number = self.probe(domain, number, message_set)
+            number = self.probe(domain, number, height)
             height = self.shrink(domain, messages)
+        self.record.note(number, height)
         node, label = (-1, -1) if height == -np.inf else kernels.choose(self.net, domain, self.slack)
         at, size = kernels.middle(self.net, domain, node) if node >= 0 else (-1, 0)
-        return _Seen(number, messages, message_set, height, node, label, at, size)
+        return _Seen(number, _rounded(messages), height, node, label, at, size)
 
     def branches(self, seen: _Seen) -> list[tuple[int, int]]:
         """Relation and label of the two parts, the more promising one last: lower and upper half of the labels, so that
@@ -331,12 +412,18 @@ class _Search:
         lower, upper = (_BELOW, seen.middle), (_FROM, seen.middle)
         return [upper, lower] if seen.label < seen.middle else [lower, upper]
 
-    def probe(self, domain: np.ndarray, number: int, message_set: int) -> int:
+    def probe(self, domain: np.ndarray, number: int, height: float) -> int:
         """Remove labels that fail at once when chosen, each recorded as a branching; returns the last box."""
         n_found, alive = kernels.probe(self.net, domain, self.trial, self.queue, self.queued, self.found)
         for node, label in self.found[:n_found].tolist():
-            self.record.add_box(number, node, label, _SAME, message_set)
-            number = self.record.add_box(number, node, label, _OTHER, message_set)
+            if number < 0:
+                break
+            self.record.note(number, height)
+            if self.record.full:
+                self.record.frozen, number = max(self.record.frozen, height), -1
+                break
+            self.record.note(self.record.add_box(number, node, label, _SAME, height), -np.inf)
+            number = self.record.add_box(number, node, label, _OTHER, height)
         self.queued[:] = 0 if alive else 1
         return number
 
@@ -355,21 +442,37 @@ class _Search:
             height = bound
 
     def conclude(self) -> None:
-        """The bound that is proven now, and its certificate."""
-        run = self.run
-        run.n_iter = self.n_boxes
-        finished = not self.stack and not self.heap
-        if self.record.full:
-            done = "finished, so the labelling is optimal" if finished else "did not finish"
-            run.message = (
+        """The best bound that is proven now, and its certificate."""
+        self.run.n_iter = self.n_boxes
+        if self.run.seconds_left >= 0.5 * self.check_rate * self.work:
+            self.prove()
+        if self.cut and self.run.bound > self.run.score + self.closed_gap:
+            done = "finished, so the labelling is optimal" if not self.stack and not self.heap else "did not finish"
+            self.run.message = (
                 f"BranchAndBound: the search {done}, but its proof is larger than certificate_bytes = "
-                f"{self.record.limit}; the certificate proves the bound before the search only."
+                f"{self.record.limit}; the certificate proves what the largest part that fits does."
             )
+
+    def prove(self) -> None:
+        """Cut a proof from the record, evaluate it, and keep it if it is the best so far."""
+        run = self.run
+        closed = max(self.open_height, self.record.frozen, self.target)
+        certificate = self.record.certificate(closed, self.best_score, self.target)
+        self.cut = self.record.frozen > -np.inf or certificate is None or certificate.level > max(closed - self.best_score, 0.0)
+        if certificate is None:
             return
-        above = self.open_height - self.best_score if run.labels is not None else np.inf
-        bound = self.open_height + self.prepared.constant if run.labels is None else run.score + max(above, 0.0)
-        if finished or bound < run.bound:
-            run.bound, run.certificate = bound, self.record.certificate()
+        started = run.clock.used
+        # beyond the limit only as far as a run may be late
+        bound, gap, _ = certificate.assess(self.problem, run.labels, run.seconds_left + 0.02 * (run.time_limit or 0.0) + 0.05)
+        self.check_rate = (run.clock.used - started) / max(1, self.work)
+        self.measured = self.work
+        if bound < run.bound or (run.labels is not None and gap <= target_gap(self.problem, run.labels)):
+            run.bound, run.certificate = bound, certificate
+
+
+def _rounded(messages: Messages) -> Messages:
+    """Messages as boxes hand them to their parts: half the memory, and as the checker rounds them."""
+    return Messages(messages.edge.astype(np.float32), messages.clique.astype(np.float32))
 
 
 def _room(problem: Problem) -> packed.Box:

@@ -167,12 +167,14 @@ def tighten(net, domain, edge_messages, height, target, max_iter, least, box, la
     """TRW-S passes on the box, at most ``max_iter``, as long as they promise to close it: two passes have to take away the
     share ``least`` of what is above ``target``. ``edge_messages`` are improved in place.
 
-    ``labels`` gets a labelling of the box by conditioning, improved by `icm_sweeps`; its score is returned.
+    ``labels`` gets a labelling of the box by conditioning, improved by `icm_sweeps`; its score is returned, and the number of
+    passes.
     """
     _pack(net, domain, edge_messages, box)
-    score = -np.inf
+    score, n_passes = -np.inf, 0
     for iteration in range(max_iter):
         bound = _packed_sweep(net.unary, net.edges, net.ptr, net.adj_edge, net.adj_side, box, iteration % 2 == 1)
+        n_passes += 1
         if iteration == 0:
             _packed_decode(net, box, labels)
             icm_sweeps(net, labels, 10)
@@ -183,7 +185,7 @@ def tighten(net, domain, edge_messages, height, target, max_iter, least, box, la
             break
         height = bound
     _unpack(net, edge_messages, box)
-    return score
+    return score, n_passes
 
 
 @kernel
@@ -208,28 +210,3 @@ def packed_edge_terms(net, edge_messages, box):  # type: ignore[no-untyped-def]
                 top = max(top, out[label[v, b]] + edge_messages[1, e, label[v, b]])
         total += top
     return total
-
-
-@kernel
-def pack_messages(edge_messages, clique_messages, index, value, n):  # type: ignore[no-untyped-def]
-    """Write places and values of the entries that are not 0, edge messages before clique messages, from ``n`` on.
-
-    Returns the place after the last.
-    """
-    at = 0
-    for side in range(edge_messages.shape[0]):
-        for e in range(edge_messages.shape[1]):
-            for k in range(edge_messages.shape[2]):
-                if edge_messages[side, e, k] != 0.0:
-                    index[n] = at
-                    value[n] = edge_messages[side, e, k]
-                    n += 1
-                at += 1
-    for i in range(clique_messages.shape[0]):
-        for k in range(clique_messages.shape[1]):
-            if clique_messages[i, k] != 0.0:
-                index[n] = at
-                value[n] = clique_messages[i, k]
-                n += 1
-            at += 1
-    return n

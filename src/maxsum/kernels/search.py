@@ -6,6 +6,7 @@ import numpy as np
 
 from .box import list_labels, packed_edge_terms, tighten
 from .consistency import arc_consistency
+from .enumeration import enumerate_box
 from .height import clique_terms
 from .jit import kernel
 
@@ -149,23 +150,37 @@ def middle(net, domain, v):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def visit(net, base, domain, edge_messages, clique_messages, limits, scratch, labels):  # type: ignore[no-untyped-def]
-    """`shrink`, `box.tighten`, `shrink` and `choose` in one: ``(tightened, height, score, node, label, middle, size)``.
+def visit(net, base, domain, edge_messages, clique_messages, limits, scratch, room, labels):  # type: ignore[no-untyped-def]
+    """`shrink`, `box.tighten`, `shrink`, `enumerate_box` and `choose` in one:
+    ``(passes, opened, height, score, node, label, middle, size)``.
 
-    ``limits`` are the target, its distance from the best score, and ``max_iter`` and ``least`` of `box.tighten`. ``labels`` with
-    ``score`` (``-inf``: none) is a labelling met on the way; ``size`` is the number of labels of ``node``.
+    ``limits`` are the target, its distance from the best score, ``max_iter`` and ``least`` of `box.tighten`, and the work that an
+    enumeration may take, in passes (0: none). ``labels`` with ``score`` (``-inf``: none) is a labelling met on the way;
+    ``size`` is the number of labels of ``node``. ``opened`` is what an enumeration that closed the box has opened (0: it did
+    not, or there was none; then ``height > -inf`` says that the box is open).
     """
-    target, closed_gap, max_iter, least = limits
+    target, closed_gap, max_iter, least, work = limits
     slack, queue, queued, hard, box = scratch
     height = shrink(net, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box)
     if height == -np.inf:
-        return False, -np.inf, -np.inf, -1, -1, -1, 0
-    score = tighten(net, domain, edge_messages, height, target, max_iter, least, box, labels)
+        return 0, 0, -np.inf, -np.inf, -1, -1, -1, 0
+    score, n_passes = tighten(net, domain, edge_messages, height, target, max_iter, least, box, labels)
     if score > -np.inf:
         target = max(target, score + closed_gap)
     height = shrink(net, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box)
     if height == -np.inf:
-        return True, height, score, -1, -1, -1, 0
+        return n_passes, 0, height, score, -1, -1, -1, 0
+    n_labels, pairs = box.size.sum(), 0
+    for e in range(len(net.edges)):
+        pairs += box.size[net.edges[e, 0]] * box.size[net.edges[e, 1]]
+    if work > 0 and n_labels <= room.loss.shape[1]:
+        limit = 64 + work * pairs // n_labels
+        opened, loss = enumerate_box(net, edge_messages, slack, box, room, height - target, closed_gap, limit, room.best)
+        if height - loss > score:
+            score = height - loss
+            labels[:] = room.best
+        if opened <= limit:
+            return n_passes, opened + 1, -np.inf, score, -1, -1, -1, 0
     node, label = choose(net, domain, slack)
     at, size = middle(net, domain, node) if node >= 0 else (-1, 0)
-    return True, height, score, node, label, at, size
+    return n_passes, 0, height, score, node, label, at, size
