@@ -151,7 +151,7 @@ def _certificate_arrays(certificate: Certificate | None) -> tuple[str, dict[str,
             "ptr": _smallest(certificate.ptr),
             "index": _smallest(certificate.index),
             "value": np.ascontiguousarray(value, dtype="<f4" if value.dtype == np.float32 else "<f8"),
-            "level": np.float64(certificate.level),
+            "level": np.array(certificate.level, dtype="<f8"),
         }
     if isinstance(certificate, QPCertificate):
         return "quadratic", {"edge": _doubles(certificate.reparametrisation.edge), "mu": _doubles(certificate.mu)}
@@ -290,12 +290,15 @@ class _Reader:
             raise ParseError("a box of the search has a relation or message set out of range.")
         if ptr[0] != 0 or ptr[-1] != len(index) or (np.diff(ptr) < 0).any():
             raise ParseError("ptr does not cut the messages of the search into sets.")
+        passes, effort = (None, None) if old else rest
         if any(((part < 0) | (part > most)).any() for part, most in zip(rest, (MAX_PASSES, MAX_EFFORT), strict=not old)):
             raise ParseError(f"a box of the search has more than {MAX_PASSES} passes or an effort above {MAX_EFFORT}.")
         size = sum(part.size for part in self.problem.zero_messages())
         if ((index < 0) | (index >= size)).any() or not (np.abs(value.astype(float)) <= LARGEST).all():
             raise ParseError(f"a message of the search has an index out of range, or is not a number up to {LARGEST} in size.")
-        return SearchCertificate(parent, node, label, relation, number, ptr, index, value, *rest, level=level)
+        return SearchCertificate(
+            parent, node, label, relation, number, ptr, index, value, passes=passes, effort=effort, level=level
+        )
 
     def quadratic(self) -> QPCertificate:
         n_nodes, n_edges, n_labels = self.problem.n_nodes, self.problem.n_edges, self.problem.n_labels
