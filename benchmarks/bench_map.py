@@ -10,14 +10,15 @@ import numpy as np
 
 import maxsum as ms
 
-from .bench_exact import warm_up, warm_up_on
+from .bench_exact import check, warm_up, warm_up_on
 from .measure import NO_DATA, data_folder, renewed
 
 TITLE = "MAP instances: labelling and bound"
 DESCRIPTION = """
 `ms.solve(problem, time_limit=...)` once on each file of `map_benchmarks` and on the stereo pair *tsukuba* of the Middlebury
 benchmark. Score and bound are shown as costs, so the bound is a lower one; *gap* 0 is a proof of optimality. *Found* are the
-seconds until the labelling was found, *seconds* those of the whole run, choice of the solver included. Known optima are those
+seconds until the labelling was found, *seconds* those of the whole run, choice of the solver included; checking and the sizes of
+the files are those of `benchmarks exact`. Known optima are those
 that came with the files, or that toulbar2 proved (for scen06 and tsukuba: the values of the literature). Files with terms on
 more than two nodes are refused by `ms.read_problem`, with a reason.
 """
@@ -118,5 +119,6 @@ def row(folder: Path, instance: Instance) -> dict[str, Any]:
         "limit, s": instance.limit,
         "found, s": next((p.seconds for p in result.trace if p.score >= result.score), seconds),
         "seconds": seconds,
+        **check(problem, result, seconds),
         "target": None if instance.target is None else f"cost <= {instance.target:.0f}: {verdict}",
     }

@@ -11,7 +11,8 @@ import pytest
 import maxsum as ms
 from maxsum.core.answers import read_answer, save_answer
 from maxsum.core.errors import MaxsumError
-from maxsum.core.search_certificate import SearchCertificate, common_exponent, to_integers
+from maxsum.core.search_certificate import SearchCertificate
+from maxsum.core.search_numbers import common_exponent, to_integers
 from maxsum.inference import BranchAndBound
 
 FIELDS = ("parent", "node", "label", "relation", "message_set", "ptr", "index", "value", "passes", "effort", "level")

@@ -306,13 +306,15 @@ class _Reader:
             raise ParseError("a box of the search has a relation or message set out of range.")
         if ptr[0] != 0 or ptr[-1] != len(index) or (np.diff(ptr) < 0).any():
             raise ParseError("ptr does not cut the messages of the search into sets.")
+        passes, effort = (None, None) if old else rest
         if any(((part < 0) | (part > most)).any() for part, most in zip(rest, (MAX_PASSES, MAX_EFFORT), strict=not old)):
             raise ParseError(f"a box of the search has more than {MAX_PASSES} passes or an effort above {MAX_EFFORT}.")
         size = sum(part.size for part in self.problem.zero_messages())
         if ((index < 0) | (index >= size)).any() or not (np.abs(value.astype(float)) <= LARGEST).all():
             raise ParseError(f"a message of the search has an index out of range, or is not a number up to {LARGEST} in size.")
-        passes, effort = (None, None) if old else rest
-        return SearchCertificate(parent, node, label, relation, number, ptr, index, value, passes, effort, level)
+        return SearchCertificate(
+            parent, node, label, relation, number, ptr, index, value, passes=passes, effort=effort, level=level
+        )
 
     def quadratic(self) -> QPCertificate:
         n_nodes, n_edges, n_labels = self.problem.n_nodes, self.problem.n_edges, self.problem.n_labels

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,7 +12,7 @@ import numpy as np
 
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
-from ..core.search_certificate import MAX_ENUMERATED, SearchCertificate, target_gap
+from ..core.search_certificate import MAX_ENUMERATED, target_gap
 from ..kernels import box as packed
 from ..kernels import search as kernels
 from ..kernels.enumeration import room_for
@@ -23,6 +22,7 @@ from .base import Run, Solver, Support
 from .icm import polish
 from .local_search import ForestSearch
 from .prepare import NO_LABELS, Prepared, net_score, start
+from .record import Record
 from .trws import ascend
 
 _OTHER, _SAME, _BELOW, _FROM = range(4)
@@ -42,11 +42,6 @@ _CLOSE, _CLOSE_WHOLE = 0.25, 0.999
 # as many is tried.
 _ENUMERATION_PASSES = 32
 _MOST_FAILURES = 8
-# Effort (binary logarithm of partial labellings) that the checker gets for a closed box: its messages differ in the last digits.
-_SPARE_EFFORT, _LEAST_EFFORT, _MOST_EFFORT = 4, 10, 24
-# Bytes of a box and of a message in a proof. The record may be larger than the proofs that are cut from it.
-_BOX_BYTES, _ENTRY_BYTES = 12, 8
-_RECORD_SHARE = 4
 # Messages of boxes that wait; beyond it the search goes depth first.
 _WAITING_BYTES = 2**30
 # Checking costs an evaluation or so for a box beside its passes. Its seconds are measured again when the proof is so many times
@@ -102,7 +97,7 @@ class BranchAndBound(Solver):
 
 class _Box(NamedTuple):
     """A box that waits: its number in the record (-1: not there), its labels, the node that lost labels, the messages it
-    inherits (float32) and the height of its parent.
+    inherits (float32, but where passes never change them) and the height of its parent.
     """
 
     number: int
@@ -126,85 +121,6 @@ class _Seen(NamedTuple):
     size: int = 0
 
 
-class _Record:
-    """The branching tree as it grows, and the proofs that are cut from it.
-
-    Messages are kept for the root and where the checker cannot make them itself. Once the record is ``full`` it grows no
-    more; ``frozen`` is then the largest height of a box whose parts are missing.
-    """
-
-    def __init__(self, problem: Problem, limit: int):
-        self.problem, self.limit, self.frozen = problem, limit, -np.inf
-        self.parent, self.node, self.label, self.message_set = (array("i") for _ in range(4))
-        self.relation, self.passes, self.effort, self.height = array("b"), array("B"), array("B"), array("d")
-        self.sets: list[tuple[np.ndarray, np.ndarray]] = []
-        self.set_entries = 0
-
-    def __len__(self) -> int:
-        return len(self.parent)
-
-    @property
-    def full(self) -> bool:
-        return _BOX_BYTES * len(self) + _ENTRY_BYTES * self.set_entries > _RECORD_SHARE * self.limit
-
-    def add_box(
-        self, parent: int, node: int, label: int, relation: int, height: float, messages: Messages | None = None
-    ) -> int:
-        """Number of the new box; without messages it has those that its parent ended with."""
-        self.parent.append(parent)
-        self.node.append(node)
-        self.label.append(label)
-        self.relation.append(relation)
-        self.message_set.append(-1 if messages is None else len(self.sets))
-        self.passes.append(0)
-        self.effort.append(0)
-        self.height.append(height)
-        if messages is not None:
-            flat = np.concatenate([part.ravel() for part in messages])
-            index = np.flatnonzero(flat)
-            self.sets.append((index.astype(np.int32 if flat.size < 2**31 else np.int64), flat[index].astype(np.float32)))
-            self.set_entries += len(index)
-        return len(self) - 1
-
-    def note(self, number: int, height: float, passes: int = 0, opened: int = 0) -> None:
-        """What a visit has found; a closed box may be enumerated by the checker, with some effort to spare."""
-        if number >= 0:
-            self.height[number], self.passes[number] = height, passes
-            if height == -np.inf:
-                self.effort[number] = min(max(opened.bit_length() + _SPARE_EFFORT, _LEAST_EFFORT), _MOST_EFFORT)
-
-    def certificate(self, closed: float, score: float, target: float) -> SearchCertificate | None:
-        """The part of the tree that proves the height ``closed``, or the least height above it whose proof fits."""
-        parent, height = np.array(self.parent), np.array(self.height)
-        above = np.full(len(self), np.inf)  # least height on the way to a box: below it the box is not needed
-        for i in range(1, len(self)):
-            above[i] = min(above[self.parent[i]], self.height[self.parent[i]])
-        sizes = np.array([0] + [len(index) for index, _ in self.sets])
-        order = np.argsort(-above, kind="stable")
-        spent = np.cumsum(_BOX_BYTES + _ENTRY_BYTES * sizes[np.array(self.message_set) + 1][order])
-        n_fitting = int(np.searchsorted(spent, self.limit, side="right"))
-        if n_fitting == 0 or closed == np.inf:
-            return None
-        if n_fitting < len(self):
-            closed = max(closed, above[order[n_fitting]])
-        kept = np.flatnonzero(above > closed)
-        number = np.full(len(self), -1)
-        number[kept] = np.arange(len(kept))
-        effort = np.where(height[kept] == -np.inf, np.array(self.effort)[kept], 0).astype(np.uint8)
-        sets = np.array(self.message_set)[kept]
-        used = sets[sets >= 0]
-        chosen = [self.sets[i] for i in used]
-        message_set = np.full(len(kept), -1, dtype=np.int32)
-        message_set[sets >= 0] = np.arange(len(used))
-        first = np.where(kept > 0, number[parent[kept]], -1)
-        node, label, relation, passes = (np.array(a)[kept] for a in (self.node, self.label, self.relation, self.passes))
-        ptr = np.cumsum([0] + [len(index) for index, _ in chosen])
-        index = np.concatenate([np.zeros(0, dtype=np.int32), *(index for index, _ in chosen)])
-        value = np.concatenate([np.zeros(0, dtype=np.float32), *(value for _, value in chosen)])
-        level = closed - score if np.isfinite(closed - score) and closed > target else 0.0
-        return SearchCertificate(first, node, label, relation, message_set, ptr, index, value, passes, effort, level)
-
-
 class _Search:
     """Depth-first search; all state of one run."""
 
@@ -223,7 +139,7 @@ class _Search:
         self.scratch = (self.slack, self.queue, self.queued, problem.has_hard_constraints, self.box)
         self.label_range = np.arange(shape[1])
         self.least = _LEAST_GAIN if shape[1] <= _FEW_LABELS else _LEAST_GAIN / 3
-        self.record = _Record(problem, solver.certificate_bytes)
+        self.record = Record(problem, solver.certificate_bytes)
         n_labels = min(int((self.base > -np.inf).sum()), MAX_ENUMERATED) if shape[0] <= MAX_ENUMERATED else 0
         self.enumeration = room_for(shape[0], problem.n_edges, n_labels)
         self.failed, self.work, self.measured, self.check_rate, self.cut = 0, 0, 0, _FIRST_RATE, False
@@ -260,7 +176,7 @@ class _Search:
     def explore(self, messages: Messages) -> None:
         """Best-first choice of a box, then depth-first from it until a number of boxes was closed; that number adapts."""
         domain = (self.base > -np.inf).astype(np.uint8)
-        messages = _rounded(messages)
+        messages = _rounded(messages) if self.soft else messages
         number = self.record.add_box(-1, 0, -1, _OTHER, np.inf, messages)
         self.stack = [_Box(number, domain, 0, messages, np.inf)]
         clock = self.run.clock
@@ -381,7 +297,9 @@ class _Search:
 
     def look_slowly(self, box: _Box, domain: np.ndarray) -> _Seen:
         """The same for problems with cliques or very large tables, and for hard constraints alone, by probing."""
-        number, messages = box.number, Messages(*(part.astype(float) for part in box.messages))
+        number, messages = box.number, box.messages
+        if self.soft:
+            messages = Messages(*(part.astype(float) for part in messages))
         height = self.shrink(domain, messages)
         self.work += _EVALUATIONS * self.n_pairs
         if height > -np.inf and self.soft:
@@ -401,7 +319,7 @@ class _Search:
         self.record.note(number, height)
         node, label = (-1, -1) if height == -np.inf else kernels.choose(self.net, domain, self.slack)
         at, size = kernels.middle(self.net, domain, node) if node >= 0 else (-1, 0)
-        return _Seen(number, _rounded(messages), height, node, label, at, size)
+        return _Seen(number, _rounded(messages) if self.soft else messages, height, node, label, at, size)
 
     def branches(self, seen: _Seen) -> list[tuple[int, int]]:
         """Relation and label of the two parts, the more promising one last: lower and upper half of the labels, so that

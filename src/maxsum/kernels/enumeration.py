@@ -34,11 +34,20 @@ class Enumeration(NamedTuple):
 def room_for(n_nodes: int, n_edges: int, n_labels: int) -> Enumeration:
     """Scratch for boxes of up to ``n_labels`` labels in all."""
     n = n_nodes
-    ints, floats = [np.zeros(n, dtype=np.int32) for _ in range(2)], [np.zeros(n) for _ in range(2)]
-    grids = (np.zeros((n + 1, n_labels)), np.zeros((n + 1, n)), np.zeros(n + 1))
-    ends = (np.zeros(n + 1, dtype=np.int32), np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32))
-    arrays = (np.zeros(n + 1, dtype=np.int64), *ints, *floats, np.zeros(n_edges), *grids, *ends)
-    return Enumeration._make(arrays)
+    return Enumeration(
+        offset=np.zeros(n + 1, dtype=np.int64),
+        order=np.zeros(n, dtype=np.int32),
+        rank=np.zeros(n, dtype=np.int32),
+        inside=np.zeros(n),
+        outside=np.zeros(n),
+        mean=np.zeros(n_edges),
+        loss=np.zeros((n + 1, n_labels)),
+        least=np.zeros((n + 1, n)),
+        total=np.zeros(n + 1),
+        at=np.zeros(n + 1, dtype=np.int32),
+        found=np.zeros(n, dtype=np.int32),
+        best=np.zeros(n, dtype=np.int32),
+    )
 
 
 @kernel
