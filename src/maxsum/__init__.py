@@ -8,8 +8,8 @@ from .core.certificate import Certificate, Verification
 from .core.cliques import Cliques
 from .core.errors import (
     CertificateError,
-    CheckTimeout,
     CheckpointError,
+    CheckTimeout,
     ExecutorError,
     InfeasibleError,
     InvalidGraphError,
