@@ -17,11 +17,11 @@ CHUNK = {"D": "B-NP", "N": "I-NP", "V": "B-VP", "A": "O"}
 PALETTE = [0, 0, 0, 200, 30, 30, 30, 200, 30] + [0] * 759
 
 
-def start(*arguments, **options):
-    """Start a command as a process of its own, which listens to Ctrl-C also where these tests run in the background of a shell."""
+def start(*arguments, code=None, **options):
+    """Start a command (or ``code``, with its arguments) as a process of its own, which listens to Ctrl-C also where these tests run in the background of a shell."""
     options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-m", "maxsum.cli", *map(str, arguments)]
+    command = [sys.executable, *(["-m", "maxsum.cli"] if code is None else ["-c", code]), *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
@@ -63,3 +63,27 @@ def rows_of_labels(n, seed):
     X = rng.normal(size=(n, 3)).round(3)
     Y = np.stack([X[:, 0] > 0, X[:, 0] + X[:, 1] > 0, X[:, 2] > 0.2], axis=1).astype(int)
     return X, Y
+
+
+def write_names(path, n=3394, seed=0):
+    """Sentences as of a corpus of named entities: rare words, 13 tags in blocks, and tags that are noisy as people's are."""
+    rng = np.random.default_rng(seed)
+    kinds = ["person", "place", "group", "work", "product", "company"]
+    letters = np.array(list("aeioubcdfglmnprst"))
+    vocabulary = ["".join(rng.choice(letters, size=rng.integers(2, 9))) for _ in range(10_000)]
+    with path.open("w") as file:
+        for _ in range(n):
+            length, left, kind = int(rng.integers(6, 30)), 0, ""
+            for _ in range(length):
+                word = vocabulary[min(int(rng.zipf(1.4)) - 1, len(vocabulary) - 1)]
+                if not left and rng.random() < 0.06:
+                    left, kind, begins = int(rng.integers(1, 4)), kinds[rng.integers(6)], True
+                if left:
+                    word, tag = word.capitalize() + (kind[:2] if rng.random() < 0.7 else ""), f"{'B' if begins else 'I'}-{kind}"
+                    left, begins = left - 1, False
+                else:
+                    tag = "O"
+                if rng.random() < 0.05:
+                    tag = f"{'BI'[rng.integers(2)]}-{kinds[rng.integers(6)]}"
+                file.write(f"{word} {tag}\n")
+            file.write("\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -151,3 +153,34 @@ def test_what_does_not_go_with_shards_is_refused(tmp_path):
     bare = write_shards([x for x, _ in sentences()], tmp_path / "b", labelled=False)
     with pytest.raises(InvalidSampleError, match="no labels"):
         ms.SequenceLabeler().fit(bare)
+
+
+@pytest.mark.parametrize("learner", [None, BlockFrankWolfe(checkpoint_seconds=0.0), "CuttingPlane"], ids=str)
+def test_checkpoint_seconds_counts_on_shards(learner, tmp_path, monkeypatch):
+    """Every pass is saved with 0 seconds, none but the last with an hour."""
+    from maxsum.learning.driver import Training
+
+    dataset, saved = write_shards(sentences(24), tmp_path / "train", samples=6), []
+    monkeypatch.setattr(Training, "save", lambda self, save=Training.save: saved.append(self.n_iter) or save(self))
+    for seconds, most in ((0.0, 10**6), (3600.0, 1)):
+        own = learner if not isinstance(learner, BlockFrankWolfe) else replace(
+            learner, checkpoint=tmp_path / f"state-{seconds}", checkpoint_seconds=seconds, tol=1e-2
+        )  # fmt: skip
+        saved.clear()
+        net = ms.SequenceLabeler(
+            C=2.0, tol=1e-2, learner=own, checkpoint=str(tmp_path / f"state-{seconds}"), checkpoint_seconds=seconds
+        )
+        net.fit(dataset)
+        assert (net.result_.n_iter > 2) and (len(saved) > 2 if most > 1 else len(saved) <= most)
+
+
+def test_a_checkpoint_on_shards_is_gone_on_from_with_other_limits(tmp_path):
+    dataset = write_shards(sentences(24), tmp_path / "train", samples=6)
+    for learner in (None, BlockFrankWolfe(tol=1e-6, max_iter=2)):
+        place = {"checkpoint": str(tmp_path / f"state-{learner is None}")}
+        own = None if learner is None else replace(learner, **place)
+        first = ms.SequenceLabeler(C=2.0, tol=1e-6, max_iter=2, learner=own, checkpoint_seconds=0.0, **place).fit(dataset)
+        own = None if learner is None else replace(learner, tol=1e-2, max_iter=500, time_limit=60.0, **place)
+        more = ms.SequenceLabeler(C=2.0, tol=1e-2, max_iter=500, learner=own, checkpoint_seconds=9.0, **place).fit(dataset)
+        assert more.result_.n_iter > 2 and more.result_.objective <= first.result_.objective
+        assert more.result_.extra["rounds"] > first.result_.extra["rounds"]

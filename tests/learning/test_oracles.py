@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, OracleError
-from maxsum.learning import BlockFrankWolfe, MarginObjective
+from maxsum.learning import BlockFrankWolfe, CuttingPlane, MarginObjective
 from maxsum.learning.oracles import BracketOracle, ForestOracle, SolverOracle
 from maxsum.learning.planes import PlaneStore
 from maxsum.losses import Hamming
@@ -185,3 +186,72 @@ def test_stored_planes_agree_with_their_features(explicit, potentials, monkeypat
     np.testing.assert_allclose(store.weights.value, w, atol=1e-9)
     assert store.refresh() == pytest.approx(value - 0.5 * w @ w)
     assert store.certificate().lower_bound(objective) == pytest.approx(store.refresh())
+
+
+def labels_alone(problem):
+    return ms.solve(problem).labels
+
+
+def rough(problem):
+    return ms.solve(problem, "ICM").labels
+
+
+def unbounded(problem):
+    return ms.solve(problem).labels, np.inf
+
+
+@pytest.mark.parametrize("oracle", [labels_alone, rough, unbounded, "ICM"], ids=str)
+@pytest.mark.parametrize("graph", [FOREST, LOOPY], ids=["forest", "loopy"])
+@pytest.mark.parametrize(
+    "learner",
+    [BlockFrankWolfe(), CuttingPlane(), CuttingPlane(slacks="one", stabilise=False)],
+    ids=lambda own: f"{type(own).__name__}-{getattr(own, 'slacks', '')}",
+)
+def test_labels_without_a_bound_train_as_well_as_an_exact_oracle(learner, graph, oracle):
+    """Without a bound of the loss-augmented problems nothing is proven, and training ended far from the best."""
+    model = bound_model(graph, n_examples=5)
+    wanted = BlockFrankWolfe(tol=1e-5).fit(MarginObjective(model, C=5.0))
+    objective = MarginObjective(model, C=5.0, oracle=oracle)
+    result = learner.fit(objective)
+    assert result.termination == "converged" and result.relative_gap <= 1e-3
+    assert result.lower_bound <= wanted.objective * (1 + 1e-9) and result.objective >= wanted.lower_bound * (1 - 1e-9)
+    assert result.certificate.verify(objective, result.weights).gap <= 2e-3 * result.objective
+
+
+def test_bounds_of_labels_alone_hold_and_come_closer_with_effort():
+    objective = MarginObjective(bound_model(LOOPY), C=2.0, oracle=rough)
+    w = np.random.default_rng(3).standard_normal(objective.n_weights)
+    true = np.array([true_slack(objective, w, j) for j in range(4)])
+    gaps = []
+    for effort in (-1, 0, 1, 2, 3):
+        answer = objective.ask(w, effort=effort)
+        assert (answer.value <= true + 1e-9).all() and (answer.upper >= true - 1e-9).all()
+        gaps.append((answer.upper - answer.value).sum())
+    assert gaps[-1] <= 1e-9 * (1 + np.abs(true).sum()) and gaps[0] >= gaps[-1]
+
+
+def test_a_training_with_labels_alone_goes_on_from_its_checkpoint(tmp_path):
+    model, learner = bound_model(LOOPY, n_examples=5), BlockFrankWolfe(tol=1e-6, max_iter=12)
+    whole = learner.fit(MarginObjective(model, C=5.0, oracle=labels_alone))
+    saved = replace(learner, checkpoint=tmp_path / "state", checkpoint_seconds=0.0)
+    saved.fit(MarginObjective(model, C=5.0, oracle=labels_alone), callback=lambda point: point.iteration >= 5)
+    again = saved.fit(MarginObjective(model, C=5.0, oracle=labels_alone))
+    np.testing.assert_array_equal(again.weights, whole.weights)
+
+
+class WithoutGaps:
+    """An oracle of one's own that proves nothing."""
+
+    exact = False
+
+    def __init__(self, model):
+        self.model = model
+
+    def answer(self, w, examples, effort, n_jobs):
+        return [ms.solve(p).labels for p in self.model.problems(w)], np.full(len(examples), np.inf)
+
+
+def test_an_oracle_that_proves_nothing_is_told_so():
+    model = bound_model(LOOPY)
+    with pytest.raises(OracleError, match="gap that is not finite"):
+        BlockFrankWolfe().fit(MarginObjective(model, oracle=WithoutGaps(model)))

@@ -11,6 +11,7 @@ from maxsum import Graph, Guarantee, MaxsumError, Termination, UnsupportedProble
 from maxsum.core.consistency import is_strictly_trivial
 from maxsum.core.errors import InvalidSampleError
 from maxsum.inference import TRWS, MaxFlow, solve
+from maxsum.kernels.perceptron import enter_cone
 from maxsum.learning import MarginObjective, Perceptron, TrivialObjective
 from maxsum.models import Codes, GraphModel, GraphSample
 from maxsum.models.bound import BoundModel
@@ -261,3 +262,25 @@ def test_wrong_use_is_refused() -> None:
 
     with pytest.raises(MaxsumError, match="does not know how to do for a Own"):
         Perceptron().fit(MarginObjective(separable(n=2), oracle=Own()))
+
+
+@pytest.mark.parametrize("surrogate", [MarginObjective, TrivialObjective])
+def test_tables_are_strict_by_more_than_rounding(surrogate: type) -> None:
+    """The inequalities (9): every quadruple is a good part of a step above 0, also where steps of one size meet features of any."""
+    for seed in range(12):
+        model = separable("supermodular", CHAIN, n=5, seed=seed)
+        result = Perceptron(max_iter=2000, random_state=seed).fit(surrogate(model))
+        assert result.termination == Termination.converged
+        features = np.concatenate([np.ravel(model.data.x), model.data.f.data])
+        step = np.sqrt((features[features != 0] ** 2).mean())
+        assert (model.cone.matrix @ result.weights[: model.n_weights]).min() >= 0.99e-6 * step
+
+
+def test_an_inequality_that_holds_by_rounding_only_is_violated() -> None:
+    quads, step = np.array([[0, 3, 1, 2]]), 0.3
+    w = np.array([0.1 + 0.2, 0.4, 0.3, 0.4])  # 0.1 + 0.2 is above 0.3 in float64, by 5.6e-17
+    assert w[0] + w[3] - w[1] - w[2] >= 0 and abs(w[0] + w[3] - w[1] - w[2]) < 1e-15
+    w[3] = np.nextafter(w[3], 1.0)
+    assert w[0] + w[3] - w[1] - w[2] > 0
+    assert enter_cone(np.zeros(4, dtype=np.uint8), quads, step, 0.0, w, np.zeros(4)) == 1
+    assert w[0] + w[3] - w[1] - w[2] == pytest.approx(4 * step)

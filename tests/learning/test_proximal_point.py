@@ -10,11 +10,14 @@ import pytest
 import maxsum as ms
 from maxsum.core.errors import InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Termination
-from maxsum.learning import MarginObjective, Subgradient, path
+from maxsum.datasets import make_shape_sorter
+from maxsum.datasets.shape_sorter import colour_codes
+from maxsum.learning import LPObjective, MarginObjective, Subgradient, path
 from maxsum.learning.bundle import Bundle
 from maxsum.learning.dual_bound import DualBound
 from maxsum.learning.proximal_point import ProximalPoint
 from maxsum.learning.tree_bundle import TreeBundle
+from maxsum.models import Codes, GraphModel, GraphSample
 from tests.learning.lp_data import lp_objective
 from tests.reference.message_qp import solve_message_qp
 from tests.reference.structured_svm import enumerate_planes, solve_structured_svm
@@ -95,6 +98,42 @@ def test_the_rule_15_stops():
     assert result.termination == Termination.stalled and "(15)" in result.message
     *_, last = result.extra["steps"]
     assert last[2] <= 1e-2 and result.n_iter < 100
+
+
+@pytest.mark.parametrize(
+    "options",
+    [dict(inner=10), dict(lambda_0=1e6, slacks="one", polish=False, inner=20), dict(inner=1, slacks="trees")],
+    ids=str,
+)
+def test_the_rule_15_does_not_hold_where_nothing_was_solved(options):
+    """Proximal problems that are too hard for ``inner`` evaluations leave null steps, which say nothing about the minimiser."""
+    images, masks = make_shape_sorter(2, 12, 12, random_state=0)
+    samples = [GraphSample(colour_codes(image, 2).ravel(), ms.Graph.grid(12, 12)) for image in images]
+    model = GraphModel(features=Codes(64)).bind(samples, [np.ravel(mask) for mask in masks], list(range(6)))
+    result = ProximalPoint(eps=1e-6, tol=1e-3, max_iter=8, **options).fit(LPObjective(model))
+    assert result.termination == Termination.iteration_limit and "(15)" not in result.message
+    assert [own for own in result.extra["steps"] if own[1] == own[0]], "there were null steps"
+    if options["inner"] > 1:
+        assert result.objective < 0.99 * 144, "after null steps lambda falls, and the objective with it"
+
+
+def test_the_rule_15_is_about_the_minimiser_of_the_proximal_problem():
+    """With many more evaluations the minimiser of the last problem is known well: the step to it satisfies the rule too."""
+    obj, eps = lp_objective("grid"), 1e-3
+    result = ProximalPoint(tol=0.0, eps=eps, slacks="n", max_iter=200, polish=False).fit(obj)
+    assert result.termination == Termination.stalled and "(15)" in result.message
+    *_, (before, after, moved, scale, _) = result.extra["steps"]
+    assert after < before and moved <= eps
+    short = ProximalPoint(tol=0.0, slacks="n", max_iter=result.n_iter - 1, polish=False).fit(obj)
+    centre = short.extra["planes"].phi
+    bound = DualBound(obj)
+    bundle = Bundle(bound, "n")
+    bundle.recentre(centre, scale)
+    w, phi = np.zeros(obj.n_weights), centre
+    for _ in range(300):
+        bundle.add(bound.evaluate(w, phi), w, phi, 0.0)
+        w, phi, _ = bundle.solve(1e-10)
+    assert np.vdot(phi - centre, phi - centre) / scale <= eps * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("one", ["n", "one", "trees"])

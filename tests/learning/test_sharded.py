@@ -25,7 +25,7 @@ from maxsum.learning import (
     shard_state,
 )
 from maxsum.learning.executor import as_executor
-from maxsum.learning.shard_tasks import forget, opened, split, tree_sum
+from maxsum.learning.shard_tasks import forget, opened, shard_objective, split, tree_sum
 from maxsum.learning.sharded import seated
 from tests.learning.shard_data import MemorySource, chains, grids
 
@@ -81,12 +81,12 @@ def test_planes_that_are_packed_and_unpacked_are_the_same(tmp_path):
     source = CASES["free"]()
     _, found = train(source, checkpoint=tmp_path, max_iter=2)
     place = found.certificate.places[0]
-    own = source.objective(0)
+    own = shard_objective(source, 0, source.C)
     store = shard_state.PlaneStore(own)
     state = shard_state.read_state(tmp_path, found.certificate.job.origin, 0, place.version)
     shard_state.unpack(store, state, 1.0)
     dual = store.refresh()
-    other = BlockFrankWolfe().fit(source.objective(0)).objective
+    other = BlockFrankWolfe().fit(shard_objective(source, 0, source.C)).objective
     assert dual <= other + 1e-9
     total = store.certificate().lower_bound(own)
     assert total == pytest.approx(dual, rel=1e-12)
@@ -357,21 +357,21 @@ def test_copies_of_a_source_open_a_shard_once(monkeypatch):
     source, calls = CASES["free"](), []
     monkeypatch.setattr(MemorySource, "bind", lambda self, k, bind=MemorySource.bind: calls.append(k) or bind(self, k))
     for _ in range(3):
-        with opened(pickle.loads(pickle.dumps(source)), 1) as objective:
+        with opened(pickle.loads(pickle.dumps(source)), 1, 1.0) as objective:
             assert objective.n_examples == source.sizes[1]
     other = CASES["free"]()
-    with opened(other, 1):
+    with opened(other, 1, 1.0):
         pass
     assert calls == [1, 0, 1]
     forget(source)
-    with opened(source, 1, memory=0), opened(source, 1, memory=0) as second:
+    with opened(source, 1, 1.0, memory=0), opened(source, 1, 1.0, memory=0) as second:
         assert second.n_examples == source.sizes[1]
     assert calls == [1, 0, 1, 1, 1]
-    with opened(other, 1):
+    with opened(other, 1, 1.0):
         calls.clear()
-    with pytest.raises(ZeroDivisionError), opened(other, 1):
+    with pytest.raises(ZeroDivisionError), opened(other, 1, 1.0):
         raise ZeroDivisionError
-    with opened(other, 1):
+    with opened(other, 1, 1.0):
         assert calls == [1], "after an error a shard is opened anew"
     forget(other)
 

@@ -10,7 +10,18 @@ import typer
 
 from ..core.errors import CertificateError
 from ..core.result import Guarantee, Result
-from .common import CLAIM_FAILED, EXIT_CODES, INFEASIBLE, NO_LABELLING, OK, JsonOption, exit_codes, is_model, known_solver
+from .common import (
+    CLAIM_FAILED,
+    EXIT_CODES,
+    INFEASIBLE,
+    NO_LABELLING,
+    NOT_CHECKED,
+    OK,
+    JsonOption,
+    exit_codes,
+    is_model,
+    known_solver,
+)
 from .datasets import datasets
 from .learning import bench, evaluate, fit, predict, report, verify_fitted
 
@@ -126,6 +137,7 @@ def _in_costs(file: Path, format: str | None, values: Values | None) -> bool:
 def verify(
     file: ProblemFile,
     answer: Annotated[Path, typer.Argument(metavar="ANSWER", help="What `maxsum solve --out` wrote.")],
+    exact: Annotated[bool, typer.Option("--exact", help="Recompute in rational arithmetic, without any rounding.")] = False,
     values: ValuesOption = None,
     format: FormatOption = None,
     json: JsonOption = False,
@@ -142,7 +154,7 @@ def verify(
         problem = _read(file, format, values)
         claim = read_answer(answer, problem)
         try:
-            proven, fault = claim.verify(problem), ""
+            proven, fault = claim.verify(problem, exact=exact), ""
         except CertificateError as error:
             proven, fault = None, str(error)
         if json:
@@ -188,11 +200,14 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other images.")] = 0,
     out: Annotated[Path, typer.Option(metavar="PNG", help="Where the picture goes.")] = Path("demo.png"),
     time_limit: LimitOption = None,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Check the proof of the weights, after all is drawn.")
+    ] = True,
     json: JsonOption = False,
 ) -> None:
     """Learn to clean noisy images, clean a new one, prove how good weights and labelling are, and draw it."""
     from . import show
-    from .demo import draw, learn, noisy_image
+    from .demo import checked_weights, draw, learn, noisy_image
     from .progress import Progress, learning_line
 
     with exit_codes():
@@ -206,12 +221,13 @@ def demo(
         pixel_labels = learned.pixel_labels(image)
         if result.labels is not None:
             draw(image, pixel_labels, result, out)
+        learned = checked_weights(learned, check, not json, time_limit)
         facts = show.Demo(image, learned, pixel_labels, problem, result, verified, out)
         if json:
             show.print_json(show.demo_json(facts))
         else:
             show.print_demo(facts)
-    raise typer.Exit(_code(result))
+    raise typer.Exit(_code(result) or (NOT_CHECKED if learned.unchecked and check else OK))
 
 
 @app.command(epilog=EXIT_CODES)

@@ -11,11 +11,12 @@ import typer
 
 from ..core.errors import CertificateError, InfeasibleError, MaxsumError, UnsupportedProblemError
 
-OK, CLAIM_FAILED, BAD_INPUT, INFEASIBLE, NO_LABELLING, UNFINISHED = range(6)
+OK, CLAIM_FAILED, BAD_INPUT, INFEASIBLE, NO_LABELLING, UNFINISHED, NOT_CHECKED = range(7)
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a claim of the answer does not hold (verify); 2 wrong usage or input; "
-    "3 the problem is infeasible; 4 stopped without a labelling or model; 5 training stopped before its tolerance, the best so far is saved."
+    "3 the problem is infeasible; 4 stopped without a labelling or model; 5 training stopped before its tolerance, the best so far is saved; "
+    "6 the model is saved, but the check of its proof was stopped (Ctrl-C, time limit)."
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object; infinite numbers are the strings inf, -inf.")]

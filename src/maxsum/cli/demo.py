@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,16 +54,19 @@ class Learned:
     Attributes
     ----------
     net, pixelwise : GraphLabeler
-    verified : LearningVerification
+    verified : LearningVerification or None
         The check of what is claimed about the weights of ``net``.
     n_training : int
         Number of images.
+    unchecked : str
+        Why there was no check.
     """
 
     net: GraphLabeler
     pixelwise: GraphLabeler
-    verified: LearningVerification
+    verified: LearningVerification | None
     n_training: int
+    unchecked: str = ""
 
     def problem(self, image: NoisyImage) -> Problem:
         """The max-sum problem of labelling an image."""
@@ -94,8 +97,18 @@ def learn(n_labels: int, seed: int, time_limit: float | None = None, callback: A
         pixelwise.fit([_sample(image.pixels, edges=False) for image in images], [image.truth.ravel() for image in images])
     if net.result_.certificate is None:
         raise CertificateError("the training was interrupted before there was a proof.")
-    verified = net.result_.verify(net.objective_)
-    return Learned(net, pixelwise, verified, len(images))
+    return Learned(net, pixelwise, None, len(images))
+
+
+def checked_weights(learned: Learned, wanted: bool, progress: bool, time_limit: float | None) -> Learned:
+    """With the proof of the weights checked, if that is ``wanted``, in what is left of the time limit."""
+    from .fitting import check, check_seconds
+
+    if not wanted:
+        return replace(learned, unchecked="--no-check")
+    result = learned.net.result_
+    verified, why = check(result, learned.net.objective_, progress, check_seconds(time_limit, result.seconds))
+    return replace(learned, verified=verified, unchecked=why)
 
 
 def _sample(pixels: np.ndarray, edges: bool = True) -> Any:

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import CheckpointError, InvalidSampleError, MaxsumError
+from ..core.errors import CertificateError, CheckpointError, CheckTimeout, InvalidSampleError, MaxsumError
 from ..core.result import Termination
 from .forms import TASKS, Content, Form, guess_task, make_form
 from .options import CONFIGS, checked, read_config, split
+from .progress import Progress, check_line
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "sequence": {},
@@ -26,6 +27,9 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "graph": {"potentials": "auto"},
 }
 N_VALUES = 14
+# A check gets so many seconds, and so much of --time-limit, though training has used up all of that: most checks end in less than a quarter
+# of the time of their training, and an unchecked proof is worth less than a command that ends a little earlier.
+_LEAST_SECONDS, _LEAST_SHARE = 2.0, 0.25
 
 
 class Plan(NamedTuple):
@@ -40,13 +44,14 @@ class Plan(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A training that has ended."""
+    """A training that has ended; ``verified`` is what the check of its proof found, or ``unchecked`` says why there is none."""
 
     estimator: Any
     form: Form
     content: Content
-    verified: Any
     warnings: list[str]
+    verified: Any = None
+    unchecked: str = ""
 
     @property
     def unfinished(self) -> bool:
@@ -113,7 +118,7 @@ def _is_ours(own: Path, path: Path) -> bool:
 def run_fit(
     plan: Plan, callback: Any, checkpoint: Path | None, seconds: float | None, resume: bool, loaded: Any = None
 ) -> Fitted:
-    """Read, learn, check the proof; the caller saves."""
+    """Read and learn; the caller saves, then lets `checked_proof` look at the proof."""
     check_out(plan.out, plan.data)
     if checkpoint is not None and not resume and (old := checkpoint_files(checkpoint)):
         raise CheckpointError(f"the checkpoint {old[0]} exists. Say --resume to go on from it, or remove it.")
@@ -122,16 +127,70 @@ def run_fit(
     if loaded is not None:
         loaded(content)
     estimator = make_estimator(plan, form, content)
+    return Fitted(estimator, form, content, train(estimator, (content.X, content.y), callback, checkpoint, seconds))
+
+
+def train(
+    estimator: Any, data: tuple[Any, ...], callback: Any, checkpoint: Path | None, seconds: float | None, **more: Any
+) -> list[str]:
+    """Fit an estimator, which SIGTERM and Ctrl-C end with the best so far; returns the words of its warnings."""
+    if seconds is not None and checkpoint is None:
+        raise InvalidSampleError(
+            "--checkpoint-seconds is given, but no checkpoint; wanted --checkpoint FILE or --resume with it."
+        )
     if checkpoint is not None:
         estimator.set_params(checkpoint=str(checkpoint), **({} if seconds is None else {"checkpoint_seconds": seconds}))
     estimator.set_params(callback=callback)
     with warnings.catch_warnings(record=True) as caught, terminable():
         warnings.simplefilter("always")
-        estimator.fit(content.X, content.y)
-    words = [str(own.message) for own in caught if issubclass(own.category, UserWarning)]
-    result = estimator.result_
-    verified = None if result.certificate is None else result.certificate.verify(estimator.objective_, result.weights)
-    return Fitted(estimator, form, content, verified, words)
+        estimator.fit(*data, **more)
+    return [str(own.message) for own in caught if issubclass(own.category, UserWarning)]
+
+
+def checked_proof(fitted: Fitted, plan: Plan, wanted: bool = True, progress: bool = False, force: bool = False) -> Fitted:
+    """The training with its proof checked, in what is left of the time limit, or with the reason why it is not.
+
+    Parameters
+    ----------
+    wanted : bool
+        False: the user said ``--no-check``.
+    progress, force : bool
+        Of the line on stderr, see `Progress`.
+
+    Raises
+    ------
+    CertificateError
+        If a claim does not hold; the model is on disk already.
+    """
+    if not wanted:
+        return fitted._replace(unchecked="--no-check")
+    result = fitted.estimator.result_
+    seconds = check_seconds(plan.parameters.get("time_limit"), result.seconds)
+    try:
+        verified, why = check(result, fitted.estimator.objective_, progress, seconds, force)
+    except CertificateError as error:
+        raise CertificateError(f"{error} The model {plan.out} is saved, but do not trust what it claims.") from error
+    return fitted._replace(verified=verified, unchecked=why)
+
+
+def check_seconds(time_limit: float | None, used: float) -> float | None:
+    """How long a check may take: what training has left of the limit, but at least a quarter of it and 2 seconds."""
+    return None if time_limit is None else max(time_limit - used, _LEAST_SHARE * time_limit, _LEAST_SECONDS)
+
+
+def check(
+    result: Any, objective: Any, progress: bool = False, seconds: float | None = None, force: bool = False
+) -> tuple[Any, str]:
+    """What the check of a proof finds (None without a proof), or why it did not end; Ctrl-C and SIGTERM stop it."""
+    if result.certificate is None:
+        return None, ""
+    try:
+        with terminable(), Progress(progress, seconds, force, check_line, "checking the proof") as live:
+            return result.verify(objective, progress=lambda done, n: live((done, n)), time_limit=seconds), ""
+    except KeyboardInterrupt:
+        return None, "interrupted"
+    except CheckTimeout:
+        return None, f"time limit: it did not end in {seconds:.3g} s"
 
 
 def make_estimator(plan: Plan, form: Form, content: Content) -> Any:

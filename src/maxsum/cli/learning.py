@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core.errors import CertificateError, InvalidSampleError
-from .common import CLAIM_FAILED, OK, UNFINISHED, JsonOption, exit_codes
+from .common import CLAIM_FAILED, NOT_CHECKED, OK, UNFINISHED, JsonOption, exit_codes
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="What `maxsum fit` wrote.")]
 DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="Data in the form that the model was trained with.")]
@@ -58,7 +58,9 @@ def fit(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any setting of CONFIG; `maxsum fit --help-settings` lists them."),
     ] = None,
-    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Stop after S seconds with the best so far.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="S", help="Stop each training after S seconds with the best so far.")
+    ] = None,
     checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the state of the training in FILE.")] = None,
     checkpoint_seconds: Annotated[
         float | None, typer.Option(metavar="S", min=0.0, help="Time between checkpoints, 30 by default.")
@@ -75,6 +77,10 @@ def fit(
     proof: Annotated[
         bool, typer.Option("--proof", help="Keep the proof in the model, for `maxsum verify MODEL DATA`.")
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check/--no-check", help="Check the proof after the model is saved; Ctrl-C ends that without harm."),
+    ] = True,
     json: JsonOption = False,
     progress: ProgressOption = None,
     help_settings: Annotated[
@@ -84,7 +90,7 @@ def fit(
 ) -> None:
     """Learn a classifier from files, prove how good its weights are, and save it. Ctrl-C saves the best so far."""
     from . import sharding, show
-    from .fitting import N_VALUES, Log, Watch, make_plan, run_fit, save_fitted
+    from .fitting import N_VALUES, Log, Watch, checked_proof, make_plan, run_fit, save_fitted
     from .options import read_sets
     from .progress import LearningLine, Progress
     from .show_learning import fit_json, print_fit
@@ -110,7 +116,8 @@ def fit(
         line: Any = LearningLine(own.get("tol", 1e-3), n)
         line = line if shards is None else sharding.Traffic(line, executor)
         record = None if log is None else Log(log, plan)
-        with Progress(not json if progress is None else progress, own.get("time_limit"), bool(progress), line) as live:
+        shown = not json if progress is None else progress
+        with Progress(shown, own.get("time_limit"), bool(progress), line) as live:
             watch = Watch(live, record)
             if shards is None:
                 fitted = run_fit(plan, watch, place, checkpoint_seconds, resume)
@@ -124,11 +131,14 @@ def fit(
             sharding.save_shards(fitted, plan)
         for words in fitted.warnings:
             typer.echo(f"maxsum: warning: {words}", err=True)
+        fitted = checked_proof(fitted, plan, check, shown, bool(progress))
+        if fitted.unchecked and check:
+            typer.echo(f"maxsum: the model {plan.out} is saved; its proof was not checked ({fitted.unchecked}).", err=True)
         if json:
             show.print_json(fit_json(fitted, plan, place))
         else:
             print_fit(fitted, plan, place)
-    raise typer.Exit(UNFINISHED if fitted.unfinished else OK)
+    raise typer.Exit(UNFINISHED if fitted.unfinished else NOT_CHECKED if fitted.unchecked and check else OK)
 
 
 def _settings(wanted: bool) -> None:

@@ -30,6 +30,8 @@ class Progress:
         Write even if stderr is not a terminal.
     describe : callable, optional
         Makes the line; `line` by default.
+    starting : str
+        What the line says before the first call.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Progress:
         time_limit: float | None,
         force: bool = False,
         describe: Callable[[Any, float | None], str] | None = None,
+        starting: str = "starting; the first run compiles the kernels",
     ):
         self._time_limit, self._describe = time_limit, describe or line
         self._status: Any = None
@@ -45,9 +48,7 @@ class Progress:
         if wanted and (force or sys.stderr.isatty()):
             from rich.console import Console
 
-            self._status = Console(stderr=True, force_terminal=True if force else None).status(
-                "starting; the first run compiles the kernels"
-            )
+            self._status = Console(stderr=True, force_terminal=True if force else None).status(starting)
 
     def __enter__(self) -> Progress:
         if self._status is not None:
@@ -73,6 +74,13 @@ def line(point: TracePoint, time_limit: float | None) -> str:
     """One line for one moment of a run."""
     parts = [f"iteration {point.iteration}", f"score {point.score:.8g}", f"bound {point.bound:.8g}", f"gap {point.gap:.3g}"]
     return "   ".join([*parts, _clock(point.seconds, time_limit)])
+
+
+def check_line(point: tuple[int, int], time_limit: float | None) -> str:
+    """One line for one moment of a check: how many parts of how many."""
+    done, total = point
+    limit = "" if time_limit is None else f", at most {time_limit:.3g} s"
+    return f"checking the proof: {done} of {total} parts{limit}; the model is saved, Ctrl-C ends without the check"
 
 
 def learning_line(point: LearningPoint, time_limit: float | None) -> str:

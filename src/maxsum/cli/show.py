@@ -87,7 +87,12 @@ def verification_json(claim: Answer, proven: Verification | None, fault: str, fi
         "answer": str(answer),
         "holds": proven is not None,
         "fault": fault or None,
-        "claimed": {"score": float(claim.score), "bound": float(claim.bound), "solver": claim.solver},
+        "claimed": {
+            "score": float(claim.score),
+            "bound": float(claim.bound),
+            "guarantee": claim.guarantee,
+            "solver": claim.solver,
+        },
         "proven": None if proven is None else {**asdict(proven), "statement": statement(proven)},
     }
 
@@ -135,7 +140,8 @@ def _learning_facts(learned: Learned) -> dict[str, Any]:
         **{name: getattr(result, name) for name in names},
         "guarantee": str(result.guarantee),
         "termination": str(result.termination),
-        "verified": asdict(learned.verified),
+        "verified": None if learned.verified is None else asdict(learned.verified),
+        "not_checked": learned.unchecked or None,
     }
 
 
@@ -206,6 +212,7 @@ def print_verification(claim: Answer, proven: Verification | None, fault: str, c
         ("claimed by", escape(claim.solver)),
         ("claimed score", f"{claim.score:.10g}"),
         ("claimed bound", f"{claim.bound:.10g}"),
+        *([] if claim.guarantee is None else [("claim", claim.guarantee.replace("_", " "))]),
     ]
     if proven is None:
         rows.append(("[red]refuted[/]", escape(fault)))
@@ -256,7 +263,9 @@ def print_demo(demo: Demo) -> None:
         ("time", f"{learned.seconds:.3g} s"),
         (
             "certificate",
-            f"checked: no weights have an objective below {proven.lower_bound:.6g}; these have {proven.objective:.6g}",
+            f"not checked ({demo.learned.unchecked})"
+            if proven is None
+            else f"checked: no weights have an objective below {proven.lower_bound:.6g}; these have {proven.objective:.6g}",
         ),
     ]
     _print_rows("Weights, learned from noisy images", rows)

@@ -34,6 +34,7 @@ def fit_json(fitted: Fitted, plan: Plan, checkpoint: Path | None) -> dict[str, A
         "termination": str(result.termination),
         "finished": not fitted.unfinished,
         "verified": None if fitted.verified is None else asdict(fitted.verified),
+        "not_checked": fitted.unchecked or None,
         "checkpoint": str(checkpoint) if checkpoint is not None and fitted.unfinished else None,
         "warnings": fitted.warnings,
     }
@@ -76,6 +77,8 @@ def _ended(result: Any) -> str:
 
 def _certificate(fitted: Fitted) -> str:
     proven = fitted.verified
+    if fitted.unchecked:
+        return f"not checked ({fitted.unchecked})"
     if proven is None:
         return "none: this learner proves nothing about its weights"
     return f"checked: no weights have an objective below {proven.lower_bound:.6g}; these have {proven.objective:.6g}"

@@ -33,8 +33,11 @@ from .choices import (
     coefficients,
     default_learner,
     is_auto,
+    refuse_unused,
     sentence,
+    started,
     unfinished,
+    within,
 )
 from .convex import CONVEX, as_convex, is_convex, sample_operators, tree_model, warm_weights
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
@@ -163,7 +166,9 @@ class Labeler(NestedParameters, Prediction, ABC):
             raise InvalidSampleError(
                 f"executor is {executor!r}, but X is in memory; wanted n_jobs=... for threads, or X=ShardedDataset(folder)."
             )
-        return self._train(self._prepare(self._read(X, y, sample_weight), self.C))
+        clock = started(self)
+        prepared = self._prepare(self._read(X, y, sample_weight), self.C)
+        return self._train(prepared._replace(learner=within(self, prepared.learner, clock)))
 
     def predict_shards(self, X: ShardedDataset, folder: str | Path, executor: Any = None) -> ShardedDataset:
         """Predict shard by shard, into a new folder of shards that hold labels alone.
@@ -191,6 +196,7 @@ class Labeler(NestedParameters, Prediction, ABC):
         surrogate = SURROGATES[name]
         learner = choose_learner(self, default_learner(self, surrogate))
         spec = as_convex(self, name, learner)
+        refuse_unused(self, name, learner)
         known = self.classes if classes is None else classes
         items, labels, weight = data
         n_labels = len(known) if isinstance(known, (list, tuple, np.ndarray)) else 2

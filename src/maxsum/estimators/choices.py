@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import InvalidSampleError
 from ..core.result import Termination
+from ..inference.base import Clock, check_time_limit
 from ..learning.driver import Learner
 from ..learning.likelihood import LikelihoodObjective
 from ..learning.lp_objective import LPObjective
 from ..learning.multilabel import SubsetAscent, SubsetOracle
 from ..learning.objective import MarginObjective, Objective
 from ..learning.oracles import BracketOracle, ForestOracle, SolverOracle
+from ..learning.perceptron import Perceptron
 from ..learning.quasi_newton import ProjectedQuasiNewton
 from ..learning.relaxed import RelaxedOracle
 from ..learning.result import LearningResult
@@ -137,6 +140,30 @@ def default_learner(estimator: Any, surrogate: Surrogate) -> str:
     return "SmoothedLP" if estimator.smoothing > 0 else surrogate.learner
 
 
+def refuse_unused(estimator: Any, surrogate: str, learner: Learner) -> None:
+    """Refuse parameters that are not at their defaults, but that this surrogate or learner would ignore.
+
+    `as_convex` does so for convex energies, `likelihood_objective` for the loss of a likelihood, and learners that ask no oracle for oracles.
+    """
+    loss = estimator.loss
+    weighted = not (isinstance(loss, str) and loss == "hamming")
+    if surrogate == "trivial" and weighted:
+        raise InvalidSampleError(
+            f"loss is {loss!r} beside surrogate='trivial', wanted the default 'hamming', which it does not use: an inequality of a strictly trivial "
+            "problem has a margin of 1. Losses go with surrogate='margin' or 'lp'."
+        )
+    if surrogate in ("trivial", "likelihood") and estimator.oracle is not None and not is_auto(estimator.oracle):
+        raise InvalidSampleError(
+            f"oracle is {estimator.oracle!r} beside surrogate={surrogate!r}, wanted None: training asks no max-sum solver. A solver of "
+            "predictions is solver=..."
+        )
+    if isinstance(learner, Perceptron) and (weighted or estimator.class_weight is not None):
+        raise InvalidSampleError(
+            f"loss is {loss!r} and class_weight {estimator.class_weight!r} beside the learner Perceptron, wanted 'hamming' and None: it separates the "
+            "examples, whatever a wrong label costs. Losses go with other learners."
+        )
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
@@ -173,6 +200,19 @@ def choose_learner(estimator: Any, default: str, names: Collection[str] = LEARNE
         checkpoint_seconds=estimator.checkpoint_seconds,
     )
     return own
+
+
+def started(estimator: Any) -> Clock:
+    """The clock of a fit, which starts now."""
+    check_time_limit(estimator.time_limit)
+    return Clock(estimator.time_limit)
+
+
+def within(estimator: Any, learner: Learner, clock: Clock) -> Learner:
+    """The learner with what is left of the estimator's time after the data were read; one that was given keeps its own limit."""
+    if learner is estimator.learner or clock.limit is None:
+        return learner
+    return replace(learner, time_limit=clock.left)
 
 
 def check_weighted(loss: Any) -> None:

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
+from ..inference.base import Clock
 from ..learning.cutting_plane import CuttingPlane
 from ..learning.driver import Learner
 from ..learning.lp_objective import LPObjective
@@ -26,6 +28,7 @@ from .choices import (
     is_auto,
     likelihood_objective,
     oracle_words,
+    refuse_unused,
 )
 from .convex import CONVEX, as_convex, convex_objective
 from .memory import check_room, multilabel_bytes
@@ -63,7 +66,9 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
     surrogate = as_surrogate(estimator.surrogate, SURROGATES)
     relaxed = surrogate == "lp"
     standard = default_learner(estimator, CHOICES[surrogate])
-    as_convex(estimator, surrogate, choose_learner(estimator, standard, LEARNERS))
+    chosen_learner = choose_learner(estimator, standard, LEARNERS)
+    as_convex(estimator, surrogate, chosen_learner)
+    refuse_unused(estimator, surrogate, chosen_learner)
     jobs, oracle = as_jobs(estimator.n_jobs, 1), None if is_auto(estimator.oracle) else estimator.oracle
     target, loss = data.target, estimator.loss
     costs = None
@@ -79,6 +84,10 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
             return _convex(estimator, plain, plain, target, C, loss, weight, jobs)
         if surrogate == "likelihood":
             return _likelihood(estimator, plain, plain, target, C, weight)
+        if estimator.smoothing > 0:
+            raise InvalidSampleError(
+                f"smoothing is {estimator.smoothing!r} for classes that exclude each other, wanted 0: a single node has no relaxation to smooth."
+            )
         single = MarginObjective(plain, C, loss, oracle, weight, jobs)
         learner = choose_learner(estimator, "BlockFrankWolfe", LEARNERS)
         return Prepared(learner, single, plain, target, "BlockFrankWolfe: one node with several classes.")
@@ -94,6 +103,7 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
         words = f" {graph.n_nodes} labels on this graph are too many for quick exact solvers; supermodular potentials have one."
     known = (labels >= 0).all()
     why = unsuited(full) if known else "takes samples without unknown labels"
+    why = why or ("asks no oracle, and one is given" if oracle is not None else "")
     name = "SubsetAscent" if surrogate == "margin" and not why else standard
     learner = choose_learner(estimator, name, LEARNERS)
     check_room(multilabel_bytes(X, labels, design=not isinstance(learner, SubsetAscent)), "this training")
@@ -156,7 +166,7 @@ def minimise(estimator: Any, objective: Any, learner: Learner, planes: Any) -> L
     """The learner; `CuttingPlane` takes over where nobody chose, and ascent on ill-conditioned features gets nowhere."""
     if not is_open(estimator) or not isinstance(learner, SubsetAscent):
         return learner.fit(objective, estimator.callback, planes)
-    slow = []
+    slow, clock = [], Clock(learner.time_limit)
 
     def watch(point: LearningPoint) -> Any:
         if point.iteration >= _PATIENCE and point.relative_gap > _HOPELESS:
@@ -166,11 +176,10 @@ def minimise(estimator: Any, objective: Any, learner: Learner, planes: Any) -> L
     result = learner.fit(objective, watch, planes)
     if not slow or learner.max_iter <= _PATIENCE:
         return result
-    left = None if learner.time_limit is None else max(0.0, learner.time_limit - result.seconds)
     second = CuttingPlane(
         tol=learner.tol,
         max_iter=learner.max_iter - _PATIENCE,
-        time_limit=left,
+        time_limit=None if learner.time_limit is None else clock.left,
         random_state=learner.random_state,
         checkpoint=None if learner.checkpoint is None else f"{learner.checkpoint}.second",
         checkpoint_seconds=learner.checkpoint_seconds,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -148,15 +148,16 @@ class LabelerSource:
         self.dataset.check_shard(k)
 
     def objective(self, k: int) -> Any:
-        """The objective of one shard."""
-        n, own = int(self.sizes.sum()), int(self.sizes[k])
+        """The objective of one shard; its C is set by whoever opens it."""
         surrogate = SURROGATES[as_surrogate(self.labeler.surrogate)]
-        return surrogate.objective(self.labeler, self.bound(k), np.ones(own), float(self.labeler.C) * own / n)
+        return surrogate.objective(self.labeler, self.bound(k), np.ones(int(self.sizes[k])), 1.0)
 
     def digest(self) -> bytes:
         skipped = (
+            "C",
             "callback",
             "checkpoint",
+            "checkpoint_seconds",
             "learner",
             "max_iter",
             "time_limit",
@@ -166,7 +167,7 @@ class LabelerSource:
             "warm_start",
             "solver",
         )
-        params = {name: repr(value) for name, value in self.labeler.get_params().items() if name not in skipped}
+        params = {name: repr(value) for name, value in self.labeler.get_params(deep=False).items() if name not in skipped}
         text = json.dumps([type(self.labeler).__name__, params, self.dataset.digest, repr(self.facts)], sort_keys=True)
         return hashlib.sha256(text.encode()).digest()
 
@@ -252,19 +253,25 @@ def _choose(labeler: Any, source: LabelerSource, executor: Executor) -> tuple[Le
         return learner, ShardedSmooth(source, labeler.C, executor)
     given = labeler.learner
     if given is None or is_auto(given) or (isinstance(given, str) and given in ("BlockFrankWolfe", "ShardAscent")):
-        limits = {name: getattr(labeler, name) for name in ("tol", "max_iter", "time_limit", "random_state", "checkpoint")}
-        return ShardAscent(**limits), ShardedObjective(source, labeler.C, executor)
+        return ShardAscent(**_limits(labeler)), ShardedObjective(source, labeler.C, executor)
     learner = choose_learner(labeler, "CuttingPlane")
     if isinstance(learner, ShardAscent):
         return learner, ShardedObjective(source, labeler.C, executor)
     if isinstance(learner, BlockFrankWolfe):
-        limits = {name: getattr(learner, name) for name in ("tol", "max_iter", "time_limit", "random_state", "checkpoint")}
-        return ShardAscent(**limits, local=replace(learner, checkpoint=None)), ShardedObjective(source, labeler.C, executor)
+        local = replace(
+            learner, **_limits(BlockFrankWolfe())
+        )  # its limits have no effect, and a checkpoint must not depend on them
+        return ShardAscent(**_limits(learner), local=local), ShardedObjective(source, labeler.C, executor)
     if isinstance(learner, CuttingPlane):
         return learner, AggregatedObjective(source, labeler.C, executor)
     raise InvalidSampleError(
         f"learner is {type(learner).__name__} on shards, wanted None, ShardAscent, BlockFrankWolfe or CuttingPlane."
     )
+
+
+def _limits(given: Any) -> dict[str, Any]:
+    """Limits and checkpoints of an estimator or a learner."""
+    return {own.name: getattr(given, own.name) for own in fields(Learner)}
 
 
 def predict_shards(labeler: Any, dataset: ShardedDataset, folder: str | Path, executor: Any = None) -> ShardedDataset:

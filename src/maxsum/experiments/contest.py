@@ -45,7 +45,7 @@ class Once(SolverOracle):
     """A solver as oracle that is asked once at each point, and that a deadline in processor seconds ends."""
 
     def __init__(self, model: BoundModel, solver: Any, ends: float):
-        super().__init__(model, loss_table(model, as_loss("hamming")), solver, False)
+        super().__init__(model, model.design(loss_table(model, as_loss("hamming"))), solver, False)
         self.ends = ends
         self.at, self.known = np.zeros(0), dict[int, tuple[Key, float]]()
 

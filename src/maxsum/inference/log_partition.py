@@ -13,7 +13,7 @@ from ..core.problem import Problem
 from ..kernels.log_sum import log_sums
 from .junction import has_small_width
 from .log_elimination import eliminate
-from .parallel import split, thread_map
+from .parallel import fixed_split, thread_map
 from .reweighted import Reweighted, forest_of, plan_of
 
 MAX_CELLS = 2**15
@@ -186,7 +186,7 @@ class LogPartition:
         weight = np.repeat(amount[part.examples], np.diff(part.edge_ptr))
         slot, scores = self.slot[part.edge_rows], part.take(unary)
         belief, up = np.empty(scores.shape), np.empty(scores.shape)
-        parts = split(forest.starts, self.n_jobs)
+        parts = fixed_split(forest.starts)
         own = [edge if self._each or not i else np.zeros(edge.shape) for i in range(len(parts))]
         value = np.empty(len(forest.starts) - 1)
         thread_map(

@@ -7,6 +7,10 @@ import numpy as np
 from .design import difference
 from .jit import kernel
 
+STRICT = 1e-6
+"""An inequality (9) counts as violated up to so much of a step: a sum of four weights of a million steps has a rounding error of 1e-9 steps, so
+that what is above holds by more than rounding; it is far below a step, so that the number of updates does not change."""
+
 
 @kernel
 def _dot(ptr, col, val, index, r, c, w):  # type: ignore[no-untyped-def]
@@ -276,7 +280,8 @@ def trivial_check(design, ptr, adj_edge, adj_side, n_states, examples, w, phi, r
 
 @kernel
 def enter_cone(nonneg, quads, step, count, w, drift):  # type: ignore[no-untyped-def]
-    """Steps 2 and 3 of Algorithm 2 of 003 until every table is strictly supermodular; negative weights of ``nonneg`` become 0.
+    """Steps 2 and 3 of Algorithm 2 of Franc & Savchynskyy (2008) until every table is strictly supermodular, by more than `STRICT` of a
+    ``step``; negative weights of ``nonneg`` become 0.
 
     ``drift`` collects ``count`` times each change. Returns the number of updates.
     """
@@ -290,7 +295,7 @@ def enter_cone(nonneg, quads, step, count, w, drift):  # type: ignore[no-untyped
     while again:
         again = False
         for i in range(len(quads)):
-            if w[quads[i, 0]] + w[quads[i, 1]] - w[quads[i, 2]] - w[quads[i, 3]] <= 0:
+            if w[quads[i, 0]] + w[quads[i, 1]] - w[quads[i, 2]] - w[quads[i, 3]] <= STRICT * step:
                 again = True
                 updates += 1
                 for c in range(4):

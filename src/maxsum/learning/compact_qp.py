@@ -16,7 +16,7 @@ from .associative import associative_bound
 from .compact_program import Program, edge_tables, n_nonzeros
 from .driver import Learner, Training
 from .dual_bound import check_relaxed
-from .objective import MarginObjective
+from .objective import MarginObjective, refuse_oracle
 from .pseudo_marginals import PseudoMarginals
 
 SOLVERS = ("piqp", "clarabel")
@@ -53,6 +53,7 @@ class CompactQP(Learner):
 
     def _check(self, objective: Any) -> None:
         super()._check(objective)
+        refuse_oracle(self, objective)
         if self.solver not in SOLVERS:
             raise InvalidSampleError(f"solver of CompactQP is {self.solver!r}, wanted one of {', '.join(SOLVERS)}.")
         if isinstance(self.max_nonzeros, bool) or not isinstance(self.max_nonzeros, (int, np.integer)) or self.max_nonzeros < 1:

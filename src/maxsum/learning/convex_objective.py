@@ -49,8 +49,7 @@ class ConvexObjective(SmoothObjective):
         self.model, self.loss = model, as_loss(loss)
         self.n_weights, self.n_examples, self.free = model.n_weights, model.n_examples, model.free
         self.sample_weight = _sample_weight(sample_weight, model.n_examples)
-        self.C = float(C)
-        self.c = self.C * self.sample_weight / self.sample_weight.sum()
+        self._weigh(C)
         self.inside = np.arange(model.n_labels) < model.data.n_states[:, None]
         self.loss_table = loss_table(model.base, self.loss)
         self.loss_table[~self.inside] = 0.0
@@ -61,11 +60,16 @@ class ConvexObjective(SmoothObjective):
         """Change the regularisation."""
         check_C(C)
         ratio = float(C) / self.C
-        self.C, self.c = float(C), self.c * ratio
-        self._rescale(ratio)
+        if ratio != 1.0:
+            self._weigh(C)
+            self._rescale(ratio)
+
+    def _weigh(self, C: float) -> None:
+        self.C = float(C)
+        self.c = self.C * self.sample_weight / self.sample_weight.sum()
 
     def _rescale(self, ratio: float) -> None:
-        """Follow a change of C by this factor."""
+        """Follow a change of C by this factor; ``c`` has changed already. What evaluations use must not depend on earlier values of C."""
 
     def project(self, w: np.ndarray) -> np.ndarray:
         return self.model.project(w)

@@ -83,7 +83,7 @@ class QPObjective(ConvexObjective):
         self.mu: np.ndarray = self.truth
 
     def _rescale(self, ratio: float) -> None:
-        self.allowed, self.truth_moments = self.allowed * ratio, self.truth_moments * ratio
+        self.allowed, self.truth_moments = self.allowed * ratio, self.energies.moments(self.truth, self.c)
 
     def tighten(self, allowed: float) -> bool:
         least = _EXACT * float(self.c @ self.worst)

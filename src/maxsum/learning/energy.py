@@ -11,14 +11,13 @@ from scipy import sparse
 from ..core.errors import InvalidSampleError
 from ..core.result import Termination
 from ..inference.block_form import BlockForm, block_rows
-from ..inference.parallel import split, thread_map
+from ..inference.parallel import fixed_split, split, thread_map
 from ..inference.simplex_qp import SimplexQPResult, minimise_simplex_qp
 from ..kernels import moments, qp
 from ..models.bound import Encoded
 from ..models.convex import ConvexBound, Counts, check_edge_features, count_ends
 
 _OWN_BLOCKS = 1 << 25
-_PIECES = 2
 
 
 class Minimum(NamedTuple):
@@ -231,7 +230,7 @@ class Energies:
         edge_weight = np.repeat(weight, np.diff(data.edge_ptr))
         second = mu if other is None else other
         f = data.f
-        pieces = split(np.ascontiguousarray(data.edge_ptr, dtype=np.int64), _PIECES)
+        pieces = fixed_split(np.ascontiguousarray(data.edge_ptr, dtype=np.int64))
         banks = np.zeros((len(pieces), *model.family.size)) if model.family.n_weights else np.zeros((1, *model.family.size))
 
         def part(number: int) -> None:

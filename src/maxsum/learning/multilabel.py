@@ -21,7 +21,7 @@ from ..models.multilabel import MultiLabelBound
 from .block_frank_wolfe import _pack, _unpack
 from .certificate import DualCertificate
 from .driver import Learner, Training
-from .objective import Answer, MarginObjective, Objective, choose_oracle, loss_table
+from .objective import Answer, MarginObjective, Objective, choose_oracle, loss_table, refuse_oracle
 from .result import relative
 
 MOST_ENUMERATED, MOST_IN_FOREST = 18, 12
@@ -75,6 +75,7 @@ class MultiLabelObjective(MarginObjective):
         few = oracle is None and is_small(model)
         self.oracle = SubsetOracle(model, self.loss_gain) if few else choose_oracle(model, self.design, oracle)
         self.exact = self.oracle.exact
+        self.oracle_given, self._foreign = oracle is not None, self.oracle is oracle
 
     @cached_property
     def design(self) -> Design:  # type: ignore[override]
@@ -137,6 +138,7 @@ class SubsetAscent(Learner):
         why = unsuited(objective.model)
         if why:
             raise UnsupportedProblemError(f"SubsetAscent {why}. Use BlockFrankWolfe.")
+        refuse_oracle(self, objective)
 
     def _run(self, objective: MultiLabelObjective, training: Training, init: Any) -> None:  # type: ignore[override]
         ascent = _Ascent(self, objective, training, init)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import CertificateError, InvalidSampleError
+from ..core.errors import CertificateError, InvalidSampleError, OracleError
 from ..core.problem import Problem
 from ..inference.base import Solver
 from ..inference.dispatch import TABLE
+from ..kernels.clock import Clock
 from ..kernels.design import Design
 from ..kernels.planes import Scratch, largest_difference, values
 from ..kernels.vectors import inner
@@ -81,11 +82,9 @@ class Objective(ABC):
     design: Design
 
     def __init__(self, n_examples: int, cone: Cone, C: float, sample_weight: Any = None, n_jobs: int = 1):
-        check_C(C)
         self.n_examples, self.cone, self.n_jobs = n_examples, cone, n_jobs
         self.sample_weight = _sample_weight(sample_weight, n_examples)
-        self.c = float(C) * self.sample_weight / self.sample_weight.sum()
-        self.C = float(C)
+        self.set_C(C)
         self.n_calls, self.seconds = 0, 0.0
 
     @property
@@ -93,7 +92,7 @@ class Objective(ABC):
         return self.cone.n_weights
 
     def set_C(self, C: float) -> None:
-        """Change the regularisation; planes do not depend on it."""
+        """Change the regularisation; planes do not depend on it. This is the only place that sets ``C`` and ``c``."""
         check_C(C)
         self.C = float(C)
         self.c = self.C * self.sample_weight / self.sample_weight.sum()
@@ -120,7 +119,7 @@ class Objective(ABC):
             No new call is made after this time.
         """
         value, upper, keys = answer.value.copy(), answer.upper.copy(), list(answer.keys)
-        ends = time.perf_counter() + seconds
+        clock = Clock(seconds)
         for effort in efforts:
             loose = self.c[answer.examples] * (upper - np.maximum(value, 0.0))
             order = np.argsort(-loose, kind="stable")
@@ -129,7 +128,7 @@ class Objective(ABC):
                 break
             chosen = order[:enough][loose[order[:enough]] > 0]
             for part in np.split(chosen, range(1, len(chosen))) if effort >= _SEARCH_EFFORT else [chosen]:
-                if not len(part) or time.perf_counter() >= ends:
+                if not len(part) or clock.left <= 0:
                     break
                 better = self.ask(w, answer.examples[part], effort)
                 for i, new, bound, key in zip(part, better.value, better.upper, better.keys, strict=True):
@@ -210,13 +209,14 @@ class MarginObjective(Objective):
     loss : Loss or str
     oracle : None, str, Solver or callable
         Who maximises the loss-augmented problems: by structure (None), a solver, or a function of a `Problem` that
-        returns labels, or (labels, upper bound), or a `Result`.
+        returns labels, or (labels, upper bound), or a `Result`. Labels without a bound get one by TRW-S.
     sample_weight : array-like, optional
     n_jobs : int
         Threads over examples.
     """
 
     surrogate = "margin"
+    oracle_given = _foreign = False
 
     def __init__(
         self,
@@ -233,6 +233,7 @@ class MarginObjective(Objective):
         self.design = model.design(self.loss_table)
         self.size = int(largest_difference(self.design))
         self.oracle = self._choose(oracle)
+        self.oracle_given, self._foreign = oracle is not None, self.oracle is oracle
         self.exact = self.oracle.exact
         self.scratch = self.new_scratch(1)
 
@@ -245,6 +246,12 @@ class MarginObjective(Objective):
 
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
         keys, gap = self.oracle.answer(w, examples, effort, self.n_jobs)
+        if self._foreign and not np.isfinite(gap).all():
+            j = int(examples[np.flatnonzero(~np.isfinite(gap))[0]])
+            raise OracleError(
+                f"example {j}: {type(self.oracle).__name__} answers with a gap that is not finite, wanted a proven one: without it nothing is "
+                "known about the weights. Give a function of a Problem that returns labels; their bounds are then found by TRW-S."
+            )
         value = self.values(w, examples, keys)
         return Answer(examples, keys, value, np.maximum(value + gap, 0.0))
 
@@ -344,7 +351,7 @@ def choose_oracle(model: BoundModel, design: Design, oracle: Any) -> Oracle:
         if isinstance(oracle, (str, Solver)) or callable(oracle):
             name = oracle if isinstance(oracle, str) else type(oracle).__name__
             exact = name in ("TreeDP", "MaxFlow", "JunctionTree", "Exhaustive")
-            return BracketOracle(model, design) if name == "bracket" else SolverOracle(model, design.loss, oracle, exact)
+            return BracketOracle(model, design) if name == "bracket" else SolverOracle(model, design, oracle, exact)
         if hasattr(oracle, "answer"):
             return oracle
         raise InvalidSampleError(f"oracle is {oracle!r}, wanted None, a solver, its name, or a function of a Problem.")
@@ -356,7 +363,17 @@ def choose_oracle(model: BoundModel, design: Design, oracle: Any) -> Oracle:
         for problem in augmented(model, design.loss, w, range(min(model.n_examples, 8))):
             if (problem.n_edges or len(problem.cliques)) and not any(row.fits(problem) for row in TABLE):
                 return BracketOracle(model, design)
-    return SolverOracle(model, design.loss, None, True)
+    return SolverOracle(model, design, None, True)
+
+
+def refuse_oracle(learner: Any, objective: Any) -> None:
+    """For learners that ask no oracle: refuse one that was given, which would be ignored."""
+    if getattr(objective, "oracle_given", False):
+        name = type(learner).__name__
+        raise InvalidSampleError(
+            f"an oracle is given ({type(objective.oracle).__name__}), but {name} asks none, wanted oracle=None with it. Learners that ask the "
+            "oracle: BlockFrankWolfe, CuttingPlane."
+        )
 
 
 def check_C(C: Any) -> None:

@@ -16,7 +16,7 @@ from ..inference.dispatch import solve
 from ..inference.expansion import Expander, expansion_witness
 from ..inference.icm import polish
 from ..inference.parallel import n_threads, thread_map
-from ..inference.prepare import measure, net_score, prepare
+from ..inference.prepare import net_score, prepare
 from ..inference.trws import passes
 from ..kernels import tree
 from ..kernels.design import Design, augmented_scores
@@ -87,25 +87,47 @@ class ForestOracle:
 
 
 class SolverOracle:
-    """One call of a solver, or of a function of the user, an example."""
+    """One call of a solver, or of a function of the user, an example.
 
-    def __init__(
-        self, model: BoundModel, loss: np.ndarray, solver: Solver | str | Callable[[Problem], Any] | None, exact: bool
-    ):
-        self.model, self.loss, self.solver, self.exact = model, loss, solver, exact
+    Labels that come without a bound get one from a `BracketOracle`, with the effort that the learner asks for, and are replaced by its
+    labels where those score more: without a bound nothing would be proven about the weights, and training would end far from the best.
+    """
+
+    def __init__(self, model: BoundModel, design: Design, solver: Solver | str | Callable[[Problem], Any] | None, exact: bool):
+        self.model, self.design, self.solver, self.exact = model, design, solver, exact
+        self.bracket: BracketOracle | None = None
 
     def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
-        problems = augmented(self.model, self.loss, w, examples)
+        problems = augmented(self.model, self.design.loss, w, examples)
         found = thread_map(self._ask, list(zip(examples.tolist(), problems, strict=True)), n_jobs)
-        return [labels for labels, _ in found], np.array([gap for _, gap in found])
+        keys, gaps = [labels for labels, _ in found], np.array([gap for _, gap in found])
+        left = np.flatnonzero(np.isinf(gaps))
+        if len(left):
+            if self.bracket is None:
+                self.bracket = BracketOracle(self.model, self.design)
+            for i, key, gap in zip(left.tolist(), *self.bracket.answer(w, examples[left], effort, n_jobs), strict=True):
+                ahead = problems[i].score(key) - problems[i].score(keys[i])
+                keys[i], gaps[i] = (key, gap) if ahead > 0 else (keys[i], gap - ahead)
+        return keys, gaps
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Messages behind the bounds, for a checkpoint."""
+        return {} if self.bracket is None else self.bracket.state()
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """The state that `state` gave."""
+        self.bracket = BracketOracle(self.model, self.design) if "oracle_messages" in state else None
+        if self.bracket is not None:
+            self.bracket.restore(state)
 
     def _ask(self, item: tuple[int, Problem]) -> tuple[np.ndarray, float]:
+        """Labels, and the gap that is proven for them; infinite without a proof."""
         j, problem = item
         if self.solver is None or isinstance(self.solver, (str, Solver)):
             result = solve(problem, self.solver)
             if result.labels is None:
                 raise OracleError(f"example {j}: {result.solver} returned no labelling ({result.message})")
-            return result.labels, result.gap
+            return result.labels, result.gap if result.certificate is not None else np.inf
         try:
             given = self.solver(problem)
         except Exception as error:
@@ -241,7 +263,7 @@ def augmented(model: BoundModel, loss: np.ndarray, w: np.ndarray, examples: Sequ
 
 
 def _checked(j: int, problem: Problem, given: Any, truth: np.ndarray) -> tuple[np.ndarray, float]:
-    """Labels and gap of what a user's oracle returned: labels, (labels, bound), or a `Result`.
+    """Labels and gap of what a user's oracle returned: labels (the gap is then infinite), (labels, bound), or a `Result`.
 
     A bound is compared with labellings that are easy to have: the one returned, the same improved node by node, the truth.
     """
@@ -263,8 +285,8 @@ def _checked(j: int, problem: Problem, given: Any, truth: np.ndarray) -> tuple[n
     if bound is not None and (not isinstance(bound, (int, float, np.number)) or not float(bound) > -np.inf):
         raise OracleError(f"example {j}: the oracle returned the bound {bound!r}, wanted a number, or labels alone.")
     labels, score = labels.astype(np.int32), problem.score(labels)
-    if bound is None:
-        return labels, measure(problem, problem.zero_messages(), labels, score)[1]
+    if bound is None or bound == np.inf:
+        return labels, np.inf
     known = max(score, problem.score(polish(prepare(problem).net, labels.copy(), 10)), problem.score(truth))
     if bound < known - 1e-9 * (1.0 + abs(known)):
         raise CertificateError(f"example {j}: the oracle's bound {bound} is below {known}, the score of a known labelling.")

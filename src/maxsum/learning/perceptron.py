@@ -296,7 +296,7 @@ def _without_loss(objective: MarginObjective, bonus: float) -> Oracle:
     wrong = np.arange(model.n_labels) != objective.design.truth[:, None]
     design = objective.design._replace(loss=bonus * wrong)
     if isinstance(oracle, SolverOracle):
-        return SolverOracle(model, design.loss, oracle.solver, oracle.exact)
+        return SolverOracle(model, design, oracle.solver, oracle.exact)
     if isinstance(oracle, ForestOracle):
         return ForestOracle(model, design)
     if isinstance(oracle, BracketOracle):

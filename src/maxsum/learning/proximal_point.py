@@ -13,7 +13,8 @@ from ..core.result import Termination
 from .bundle import Bundle
 from .driver import Learner, Training
 from .dual_bound import FORMS, BoundPoint, DualBound, check_relaxed
-from .objective import MarginObjective, Objective
+from .objective import MarginObjective, Objective, refuse_oracle
+from .oracles import BracketOracle
 from .tree_bundle import TreeBundle
 
 _SERIOUS = 0.5
@@ -40,8 +41,11 @@ class ProximalPoint(Learner):
     a : float
         Factor of :math:`\lambda`, above 1.
     eps : float
-        Also stop by the rule (15), :math:`\tfrac1{\lambda_t}\|\varphi_{t+1} - \varphi_t\|^2 \le` ``eps``; 0 never does. The
-        rule proves nothing: the gap of the result does.
+        Also stop by the rule (15) of Franc & Laskov (2011), :math:`\tfrac1{\lambda_t}\|\varphi_{t+1} - \varphi_t\|^2 \le` ``eps``; 0
+        never does. It is about the minimiser :math:`\varphi_{t+1}` of the proximal problem, which the bundle finds up to a gap
+        :math:`\delta`. As that problem is strongly convex in the messages, the minimiser has :math:`\tfrac1{\lambda_t}\|\varphi_{t+1} -
+        \varphi_t\|^2 \le (\sqrt m + \sqrt\delta)^2` for a step of :math:`m`, and that is what is compared, after a step that was taken.
+        The rule proves nothing: the gap of the result does.
     form : {"chains", "factors"}
         See `DualBound`.
     slacks : {None, "trees", "n", "one"}
@@ -49,7 +53,7 @@ class ProximalPoint(Learner):
         example where there are few nodes, and one for each tree else.
     inner : int
         Most evaluations of the bound in one proximal step. A :math:`\lambda` whose problem needs more is taken again around the best
-        point found, or, with a model for each tree, divided by ``a``.
+        point found; it is divided by ``a`` if none was found, and always with a model for each tree.
     polish : bool
         Between two proximal steps, improve the messages at fixed weights by passes of TRW-S, as far as that lowers the objective. With
         False the algorithm is that of 000.
@@ -72,6 +76,8 @@ class ProximalPoint(Learner):
     def _check(self, objective: Objective) -> None:
         super()._check(objective)
         check_relaxed(self, objective)
+        if not isinstance(getattr(objective, "oracle", None), BracketOracle):  # whose messages `polish` takes
+            refuse_oracle(self, objective)
         objective.model.refuse_cliques("ProximalPoint")  # type: ignore[attr-defined]
         if self.lambda_0 is not None and not (_is_number(self.lambda_0) and 0 < self.lambda_0 < np.inf):
             raise InvalidSampleError(f"lambda_0 is {self.lambda_0!r}, wanted a finite number > 0, or None for one that fits C.")
@@ -94,7 +100,7 @@ class ProximalPoint(Learner):
                 steps.polish()
             if training.step(training.n_iter + 1):
                 return
-            if moved <= self.eps and self.eps > 0:
+            if moved is not None and moved <= self.eps and self.eps > 0:
                 training.termination = Termination.stalled
                 training.message = (
                     f"ProximalPoint: rule (15) holds with {moved:.3g}; the relative gap is {training.relative_gap:.2g}."
@@ -152,16 +158,17 @@ class _Steps:
             self.training.extra["messages"] = phi.copy()
         return point
 
-    def step(self) -> float:
-        r"""One proximal problem; returns :math:`\tfrac1\lambda\|\varphi_{t+1} - \varphi_t\|^2` of the step taken."""
+    def step(self) -> float | None:
+        r"""One proximal problem; returns what :math:`\tfrac1\lambda\|\varphi_{t+1} - \varphi_t\|^2` is at most for its minimiser, or None if
+        no step was taken."""
         training, bundle, tol, met = self.training, self.bundle, self.learner.tol, False
         bundle.recentre(self.phi, self.scale)
         bundle.add(self.point, self.w, self.phi, 0.0)
         best, found = self.value, (self.w, self.phi, self.value, 0.0, self.point)
-        count = 0
+        count, gap = 0, np.inf
         while count < self.learner.inner:
             count += 1
-            started = time.perf_counter()
+            began, started = training.clock.used, time.perf_counter()
             w, phi, low = bundle.solve(max(1e-10, 0.05 * tol))
             training.qp_seconds += time.perf_counter() - started
             point = self._evaluate(w, phi)
@@ -171,7 +178,10 @@ class _Steps:
             if value + moved < best:
                 best, found = value + moved, (w, phi, value, moved, point)
             gap = best - low
-            if gap <= max(0.1 * tol * abs(best), (1 - _SERIOUS) * (self.value - low)) or training.seconds_left <= 0:
+            if gap <= max(0.1 * tol * abs(best), (1 - _SERIOUS) * (self.value - low)):
+                met = True
+                break
+            if training.seconds_left <= training.clock.used - began:  # another one would end too late
                 met = True
                 break
             if count % _LOOK == 0 and self._certify() <= tol:
@@ -181,10 +191,14 @@ class _Steps:
                 break
         self._certify()
         training.extra["steps"].append((self.value, found[2], found[3], self.scale, count))
+        taken = found[4] is not self.point
         self.w, self.phi, self.value, moved, self.point = found
         training.extra["planes"] = training.extra["planes"]._replace(phi=self.phi)
-        self.scale *= self.learner.a if met else (1.0 / self.learner.a if isinstance(bundle, TreeBundle) else 1.0)
-        return moved
+        if met:
+            self.scale *= self.learner.a
+        elif not taken or isinstance(bundle, TreeBundle):
+            self.scale /= self.learner.a
+        return float(np.sqrt(moved) + np.sqrt(max(gap, 0.0))) ** 2 if taken else None
 
     def _certify(self) -> float:
         """The bound that the multipliers prove, for LP-M3N itself; returns the relative gap."""

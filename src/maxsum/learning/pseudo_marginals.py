@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..core.errors import CertificateError, InvalidSampleError
-from ..inference.parallel import split, thread_map
+from ..inference.parallel import fixed_split, split, thread_map
 from ..kernels.local_polytope import add_edge_marginals, expected_difference, settle_edges, settle_nodes
 from .certificate import Check, LearningCertificate, Proven, multipliers, whole_numbers
 
@@ -99,7 +99,7 @@ class PseudoMarginals:
     def _measure(self) -> tuple[float, np.ndarray]:
         objective = self.objective
         design = objective.design
-        parts = split(design.edge_ptr + design.node_ptr, self.n_jobs)
+        parts = fixed_split(design.edge_ptr + design.node_ptr)
         sums = [np.zeros(objective.n_weights) for _ in parts]
 
         def run(i: int) -> float:

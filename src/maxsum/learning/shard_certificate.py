@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import CertificateError
 from .certificate import Check, DualCertificate, LearningCertificate, Proven, multipliers
 from .feature_sums import EPS, PAIRWISE, FeatureSum, dual_bound
-from .shard_tasks import Job, Place, Sum, gather, load_store, tree_sum
+from .shard_tasks import Job, Place, Sum, gather, load_store, shard_objective, tree_sum
 
 if TYPE_CHECKING:
     from .sharded import ShardedObjective
@@ -39,7 +39,7 @@ class ShardCertificate(LearningCertificate):
 
     def shard(self, k: int, objective: Any | None = None) -> DualCertificate:
         """Planes and multipliers of one shard."""
-        own = self.job.source.objective(k) if objective is None else objective
+        own = shard_objective(self.job.source, k, self.job.C) if objective is None else objective
         store, _ = load_store(self.job, own, self.places[k])
         store.weights.plain[:] = 0.0
         return store.certificate()
@@ -57,7 +57,9 @@ class ShardCertificate(LearningCertificate):
                 "a training on shards cannot be checked in rational arithmetic; leave exact=True out, or train in memory."
             )
         check.expect(2)
-        total: Sum = gather(objective.executor, _bound_group, len(self.places), lambda a, b: (self, a, b), None, "verify-bound")
+        total: Sum = gather(
+            objective.executor, _bound_group, len(self.places), lambda a, b: (self, objective.C, a, b), None, "verify-bound"
+        )
         check.step()
         vector, error = np.split(total.vector, 2)
         return dual_bound(matrix, mu, FeatureSum(vector, error, *total.scalars.tolist()))
@@ -68,13 +70,13 @@ class ShardCertificate(LearningCertificate):
         return found
 
 
-def _bound_group(item: tuple[ShardCertificate, int, int]) -> Sum:
-    certificate, first, last = item
+def _bound_group(item: tuple[ShardCertificate, float, int, int]) -> Sum:
+    certificate, C, first, last = item
 
     def leaf(a: int, b: int) -> Sum | None:
         if b - a > 1:
             return None
-        objective = certificate.job.source.objective(a)
+        objective = shard_objective(certificate.job.source, a, C)
         own = certificate.shard(a, objective)
         return as_sum(objective.sum_planes(*own.planes(objective), Check()))
 
@@ -90,7 +92,8 @@ def as_sum(found: FeatureSum) -> Sum:
 def shard_value(objective: Any, w: np.ndarray) -> Proven:
     """The objective of weights, shard by shard, by the independent way of each."""
     n = len(objective.source.sizes)
-    total: Sum = gather(objective.executor, _value_group, n, lambda a, b: (objective.source, a, b), w, "verify-objective", n)
+    C = objective.C
+    total: Sum = gather(objective.executor, _value_group, n, lambda a, b: (objective.source, C, a, b), w, "verify-objective", n)
     half = 0.5 * float((w * w).sum())
     low, high, rounding = (float(value) for value in total.scalars)
     few = PAIRWISE * (abs(half) + abs(high))
@@ -98,14 +101,14 @@ def shard_value(objective: Any, w: np.ndarray) -> Proven:
     return Proven(half + low - few, half + high + few, rounding + few, f"{words}, shard by shard")
 
 
-def _value_group(item: tuple[Any, int, int], w: np.ndarray) -> Sum:
-    source, first, last = item
+def _value_group(item: tuple[Any, float, int, int], w: np.ndarray) -> Sum:
+    source, C, first, last = item
     half = 0.5 * float((w * w).sum())
 
     def leaf(a: int, b: int) -> Sum | None:
         if b - a > 1:
             return None
-        low, high, rounding, words = source.objective(a).prove(w, Check())
+        low, high, rounding, words = shard_objective(source, a, C).prove(w, Check())
         few = PAIRWISE * half
         return Sum(np.zeros(0), np.array([low - half - few, high - half + few, rounding + few]), (words,))
 

@@ -18,14 +18,15 @@ from .objective import Answer, Objective, Plane, check_C
 from .oracles import Key
 from .shard_certificate import as_sum, shard_value
 from .shard_tasks import ShardSource, Sum, gather, opened, tree_sum
-from .sharded import _slack_group
+from .sharded import slack_group
 from .smooth import Evaluation, SmoothObjective
 from .tangents import allowed_bound
 
 
 class AggregatedObjective(Objective):
-    r"""Each shard as one example, with the slack :math:`\xi_k(w) = \sum_{j \in k} c_j\,\xi_j(w)` and planes that are sums of planes: for
-    learners such as `CuttingPlane`, where oracles are expensive or weights few.
+    r"""Each of the :math:`S` shards as one example, with the slack :math:`\xi_k(w) = \tfrac Sn \sum_{j \in k} \xi_j(w)` of its part of the
+    :math:`n` examples, and planes that are sums of planes: for learners such as `CuttingPlane`, where oracles are expensive or weights
+    few. The mean of these slacks is that of all examples, so planes do not depend on C.
 
     The key of a plane is the point where the oracle was asked, and the effort at its end, so that anyone can make the plane again.
 
@@ -37,10 +38,8 @@ class AggregatedObjective(Objective):
     """
 
     def __init__(self, source: ShardSource, C: float = 1.0, executor: Any = None):
-        n = len(source.sizes)
-        super().__init__(n, source.cone, float(n))
-        check_C(C)
-        self.C, self.source, self.executor = float(C), source, as_executor(executor)
+        super().__init__(len(source.sizes), source.cone, C)
+        self.source, self.executor = source, as_executor(executor)
         self.surrogate, self.exact = source.surrogate, False
         self.planes: dict[tuple[int, bytes], Plane] = {}
 
@@ -87,11 +86,11 @@ class AggregatedObjective(Objective):
 
     def evaluate(self, w: np.ndarray) -> float:
         n = self.n_examples
-        total = gather(self.executor, _slack_group, n, lambda a, b: (self.source, a, b), w, "verify-objective")
+        total = gather(self.executor, slack_group, n, lambda a, b: (self.source, self.C, a, b), w, "verify-objective")
         return float(0.5 * inner(w, w) + total)
 
     def content(self) -> Iterable[np.ndarray]:
-        return (np.frombuffer(self.source.digest(), dtype=np.uint8), self.source.sizes, np.array([self.C]))
+        return (np.frombuffer(self.source.digest(), dtype=np.uint8), self.source.sizes)
 
 
 @dataclass(frozen=True)
@@ -105,16 +104,16 @@ class _Aggregate:
 
 
 def _aggregate(item: tuple[ShardSource, int, int], w: np.ndarray) -> _Aggregate:
-    r""":math:`\sum_j c_j z_j`, :math:`\sum_j c_j b_j` and :math:`\sum_j c_j \xi_j(w)` from above, of one shard at ``w``."""
+    r""":math:`\tfrac Sn\sum_j z_j`, :math:`\tfrac Sn\sum_j b_j` and :math:`\tfrac Sn\sum_j \xi_j(w)` from above, of one shard at ``w``."""
     source, k, effort = item
-    with opened(source, k) as objective:
+    with opened(source, k, float(len(source.sizes))) as objective:
         return _sum_of_planes(objective, w, effort)
 
 
 def _checked_plane(item: tuple[ShardSource, int, np.ndarray, float], *_: Any) -> FeatureSum:
     """The plane of a shard from the labellings that its oracle gives at a point, whatever they are, in plain numpy."""
     source, k, key, share = item
-    with opened(source, k) as objective:
+    with opened(source, k, float(len(source.sizes))) as objective:
         answer = objective.ask(key[:-1].copy(), None, int(key[-1]))
         some = np.flatnonzero(answer.value > 0)
         keys, c = [answer.keys[i] for i in some.tolist()], objective.c[answer.examples[some]]
@@ -151,23 +150,31 @@ class ShardedSmooth(SmoothObjective):
     inexact = True
 
     def __init__(self, source: Any, C: float = 1.0, executor: Any = None):
-        check_C(C)
-        self.C, self.source, self.executor = float(C), source, as_executor(executor)
+        self.source, self.executor = source, as_executor(executor)
         self.model = source.model
         self.n_weights, self.free = self.model.n_weights, self.model.free
         self.n_examples = int(source.sizes.sum())
-        self.c = np.full(self.n_examples, self.C / self.n_examples)
         self.modulus = 1.0
+        self.C = 1.0
+        self.worst, self.allowed, self.curvature = 0.0, 0.0, np.zeros(self.n_weights)
+        self.set_C(C)
         found = self._gather(_start, None, "start")
         self.worst, self.curvature = float(found.scalars[0]), found.vector
         self.allowed = 1e-2 * self.worst
+
+    def set_C(self, C: float) -> None:
+        """Change the regularisation; shards follow when they are opened."""
+        check_C(C)
+        ratio = float(C) / self.C
+        self.C, self.c = float(C), np.full(self.n_examples, float(C) / self.n_examples)
+        self.worst, self.allowed, self.curvature = self.worst * ratio, self.allowed * ratio, self.curvature * ratio
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "executor": as_executor()}
 
     def _gather(self, function: Any, shared: Any, name: str) -> Any:
         n = len(self.source.sizes)
-        return gather(self.executor, function, n, lambda a, b: (self.source, a, b), shared, name)
+        return gather(self.executor, function, n, lambda a, b: (self.source, self.C, a, b), shared, name)
 
     def project(self, w: np.ndarray) -> np.ndarray:
         return self.model.project(w)  # type: ignore[no-any-return]
@@ -194,7 +201,7 @@ class ShardedSmooth(SmoothObjective):
         return Evaluation(half + float(found.scalars[0]), w + found.vector, float(found.scalars[1]))
 
     def evaluate(self, w: np.ndarray) -> float:
-        total = self._gather(_slack_group, w, "verify-objective")
+        total = self._gather(slack_group, w, "verify-objective")
         return float(0.5 * inner(w, w) + total)
 
     def contains(self, w: np.ndarray) -> bool:
@@ -221,35 +228,38 @@ class ShardedSmooth(SmoothObjective):
         self.allowed = float(state["qp_allowed"][0])
 
 
-def _start(item: tuple[ShardSource, int, int]) -> Sum:
+def _start(item: tuple[ShardSource, float, int, int]) -> Sum:
     """Largest slacks, and curvatures, of some shards."""
+    source, C, first, last = item
 
     def one(k: int) -> Sum:
-        with opened(item[0], k) as own:
+        with opened(source, k, C) as own:
             return Sum(1.0 / own.scale() ** 2 - 1.0, np.array([float(inner(own.c, own.worst))]), ())
 
-    return tree_sum(item[1], item[2], lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
+    return tree_sum(first, last, lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
 
 
-def _smooth(item: tuple[ShardSource, int, int], shared: tuple[np.ndarray, float]) -> Sum:
+def _smooth(item: tuple[ShardSource, float, int, int], shared: tuple[np.ndarray, float]) -> Sum:
     """Value, error and gradient of some shards without the regulariser."""
+    source, C, first, last = item
     w, accuracy = shared
     half = 0.5 * inner(w, w)
 
     def one(k: int) -> Sum:
-        with opened(item[0], k) as own:
+        with opened(source, k, C) as own:
             own.allowed = accuracy * float(inner(own.c, own.worst))
             found = own.value_and_gradient(w)
             return Sum(found.gradient - w, np.array([found.value - half, found.error]), ())
 
-    return tree_sum(item[1], item[2], lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
+    return tree_sum(first, last, lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
 
 
-def _tangent(item: tuple[ShardSource, int, int], w: np.ndarray) -> Sum:
+def _tangent(item: tuple[ShardSource, float, int, int], w: np.ndarray) -> Sum:
     """What points of the relaxations of some shards prove."""
+    source, C, first, last = item
 
     def one(k: int) -> Sum:
-        with opened(item[0], k) as own:
+        with opened(source, k, C) as own:
             return as_sum(own.tangent(w, Check()))
 
-    return tree_sum(item[1], item[2], lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]
+    return tree_sum(first, last, lambda a, b: one(a) if b - a == 1 else None)  # type: ignore[no-any-return]

@@ -51,7 +51,7 @@ class ShardSource(Protocol):
         """Raise an error if the data of a shard have changed."""
 
     def objective(self, shard: int) -> Any:
-        """The objective of one shard, whose ``c`` are those of the whole set."""
+        """The objective of one shard with any C: a source has none, whoever opens the shard sets it (see `shard_objective`)."""
 
     def digest(self) -> bytes:
         """What tells these data, model and loss from others."""
@@ -61,13 +61,14 @@ class ShardSource(Protocol):
 class Job:
     """A training, as tasks see it: the data, where states are kept, and how to work on a shard.
 
-    Each visit asks the oracle for one of ``parts`` parts of the examples, or for more until ``least_work`` operations are done;
+    ``C`` is that of the objective when the training began. Each visit asks the oracle for one of ``parts`` parts of the examples, or for more until ``least_work`` operations are done;
     ``memory`` are bytes of shards that a worker keeps open; states are ``durable`` if they outlive the training.
     """
 
     source: Any
     folder: str
     origin: dict[str, Any]
+    C: float
     local: BlockFrankWolfe = field(default_factory=BlockFrankWolfe)
     seed: int = 0
     parts: int = 1
@@ -154,7 +155,7 @@ def visit(job: Job, number: int, place: Place, shared: tuple[np.ndarray, np.ndar
     Returns its direction :math:`\Delta = \sum_i (\alpha'_i - \alpha_i) z_i`, and :math:`\sum_i (\alpha'_i - \alpha_i) b_i`, operations,
     oracle calls and seconds; of each shard the slacks that it saw.
     """
-    with opened(job.source, place.shard, job.memory) as objective:
+    with opened(job.source, place.shard, job.C, job.memory) as objective:
         return _visit(job, number, place, objective, *shared)
 
 
@@ -196,7 +197,7 @@ def evaluate(job: Job, place: Place, w: np.ndarray, allowed: float, efforts: tup
     r"""Everything that a certificate needs of one shard, in double precision and without a trace: its part
     :math:`\sum_i \alpha_i z_i` of the weights and :math:`\sum_i \alpha_i b_i` from its planes, and
     :math:`\sum_j c_j \xi_j(w)`, as reached by labellings and as proven from above."""
-    with opened(job.source, place.shard, job.memory) as objective:
+    with opened(job.source, place.shard, job.C, job.memory) as objective:
         return _evaluate(job, place, objective, w, allowed, efforts)
 
 
@@ -230,14 +231,25 @@ def cut(weights: Any) -> None:
         weights.value[:] = np.where(weights.nonneg & (weights.plain < 0.0), 0.0, weights.plain)
 
 
+def shard_objective(source: Any, shard: int, C: float) -> Any:
+    """The objective of a shard, whose ``c`` are those of the whole set with this ``C``."""
+    own = source.objective(shard)
+    own.set_C(_share(source, shard, C))
+    return own
+
+
+def _share(source: Any, shard: int, C: float) -> float:
+    return float(C) * int(source.sizes[shard]) / int(source.sizes.sum())
+
+
 _lock = threading.Lock()
 _sources: dict[str, Any] = {}
 _open: OrderedDict[tuple[str, int], tuple[Any, dict[str, np.ndarray], int]] = OrderedDict()
 
 
 @contextlib.contextmanager
-def opened(source: Any, shard: int, memory: int = 2**28) -> Iterator[Any]:
-    """The objective of a shard, from this worker's memory if it is there, as if it were new.
+def opened(source: Any, shard: int, C: float, memory: int = 2**28) -> Iterator[Any]:
+    """The objective of a shard, from this worker's memory if it is there, as if it were new and of this ``C`` of the whole set.
 
     Nobody else has it meanwhile; afterwards it is kept, and the least used ones are forgotten where all need more than ``memory``
     bytes. Each task brings a copy of its source: the first one is kept, with what it has worked out.
@@ -247,8 +259,9 @@ def opened(source: Any, shard: int, memory: int = 2**28) -> Iterator[Any]:
     with _lock:
         source, found = _sources.setdefault(token, source), _open.pop((token, shard), None)
     if found is None:
-        own = source.objective(shard)
+        own = shard_objective(source, shard, C)
         found = own, {name: np.array(value) for name, value in own.state().items()}, footprint(own)
+    found[0].set_C(_share(source, shard, C))
     found[0].restore(found[1])
     yield found[0]
     with _lock:

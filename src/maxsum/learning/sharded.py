@@ -23,7 +23,7 @@ from .objective import Answer, Objective, Plane
 from .oracles import Key
 from .result import LearningResult, relative
 from .shard_certificate import ShardCertificate
-from .shard_tasks import Job, Place, ShardSource, Sum, evaluate_group, forget, gather, tree_sum, visit_group
+from .shard_tasks import Job, Place, ShardSource, Sum, evaluate_group, forget, gather, shard_objective, tree_sum, visit_group
 
 _NEAR, _DEAR_NEAR = 2.5, 1.0
 _OFTEN = 10
@@ -63,7 +63,7 @@ class ShardedObjective(Objective):
     def evaluate(self, w: np.ndarray) -> float:
         r"""The objective, shard by shard, by the independent way of each."""
         n = self.n_shards
-        total = gather(self.executor, _slack_group, n, lambda a, b: (self.source, a, b), w, "verify-objective", n)
+        total = gather(self.executor, slack_group, n, lambda a, b: (self.source, self.C, a, b), w, "verify-objective", n)
         return float(0.5 * inner(w, w) + total)
 
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
@@ -85,11 +85,12 @@ def seated(n_shards: int, width: int, random: np.random.Generator) -> list[np.nd
     return [np.array([seat[i] for seat in seats if i < len(seat)]) for i in range(-(-n_shards // width))]
 
 
-def _slack_group(item: tuple[ShardSource, int, int], w: np.ndarray) -> float:
-    source, first, last = item
+def slack_group(item: tuple[ShardSource, float, int, int], w: np.ndarray) -> float:
+    """Sum of the weighted slacks of some shards, by the independent way of each."""
+    source, C, first, last = item
 
     def leaf(a: int, b: int) -> float | None:
-        return float(source.objective(a).evaluate(w) - 0.5 * inner(w, w)) if b - a == 1 else None
+        return float(shard_objective(source, a, C).evaluate(w) - 0.5 * inner(w, w)) if b - a == 1 else None
 
     return float(tree_sum(first, last, leaf))
 
@@ -203,7 +204,8 @@ class _Rounds:
         least = _LOCAL * 2 * learner.communication * objective.n_weights
         origin = {"training": digest_arrays((*objective.content(), objective.c[:1])).hex()}
         seed, parts = learner.random_state, learner.parts
-        self.job = Job(objective.source, str(folder), origin, learner.local, seed, parts, least, learner.memory, durable)
+        work = (learner.local, seed, parts, least, learner.memory, durable)
+        self.job = Job(objective.source, str(folder), origin, objective.C, *work)
         self.sum, self.offset = np.zeros(objective.n_weights), 0.0
         self.version, self.gamma = np.full(n, -1), np.ones(n)
         self.saved = self.version.copy()

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.errors import CertificateError, InvalidSampleError, UnsupportedProblemError
-from ..inference.parallel import split, thread_map
+from ..inference.parallel import fixed_split, thread_map
 from ..kernels import smoothed as kernels
 from ..kernels.local_polytope import expected_difference
 from ..kernels.net import adjacency
@@ -29,6 +29,7 @@ from .driver import LearningCallback
 from .evaluation import Slacks, total
 from .feature_sums import EPS, PAIRWISE, FeatureSum
 from .forests import scores_of
+from .objective import refuse_oracle
 from .pseudo_marginals import PseudoMarginals
 from .quasi_newton import ProjectedQuasiNewton
 from .result import LearningResult
@@ -88,7 +89,7 @@ class SmoothedObjective(SmoothObjective):
         self.n_rounds = 0
         self.node, self.edge = np.zeros((n_nodes, size)), np.zeros((n_edges, size, size))
         self._adjacency = adjacency(n_nodes, design.edges)
-        self._parts = split(design.node_ptr + design.edge_ptr, self.n_jobs)
+        self._parts = fixed_split(design.node_ptr + design.edge_ptr)
         self._shares = np.diff(design.node_ptr + design.edge_ptr) / max(1, n_nodes + n_edges)
         self._banks()
         self.allowed = -1.0
@@ -305,6 +306,7 @@ class SmoothedLP(ProjectedQuasiNewton):
                     f"SmoothedLP got a {type(objective).__name__} without smoothing, wanted LPObjective(..., smoothing > 0). Learners "
                     "for the linear relaxation itself: BlockFrankWolfe, CuttingPlane, CompactQP."
                 )
+            refuse_oracle(self, objective)
             objective = SmoothedObjective(objective, objective.smoothing)
         return finished(objective, super().fit(objective, callback, init))
 
