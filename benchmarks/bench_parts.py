@@ -82,7 +82,7 @@ try:
     objective = PartsObjective(parts, folder + "/work", GraphModel(potentials="potts"), range(K), C={C}, executor="threads")
     result = CuttingPlane(tol={tol}, max_iter=200).fit(objective)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    check = result.certificate.verify(objective, result.weights)
+    check = result.verify(objective)
     print(json.dumps([parts.n_nodes, parts.n_parts, seconds, cpu, result.n_oracle_calls, check.objective, check.lower_bound,
         check.gap / check.objective, peak()]))
 finally:

@@ -33,7 +33,7 @@ def main() -> None:
     net = ms.GridLabeler(potentials="supermodular", C=5.0, tol=0.01).fit(images, labels)
     print(net.result_.message)
     assert net.result_.certificate is not None
-    print(net.result_.certificate.verify(net.objective_, net.result_.weights))
+    print(net.result_.verify(net.objective_))
     print("tables:", net.coef_blocks_["edges"].round(2).tolist())
 
     new, truth = [image for image, _ in test], [own for _, own in test]

@@ -109,7 +109,7 @@ def test_trainings(training: str) -> None:
     assert np.isfinite(net.weights_).all()
     assert net.result_.lower_bound <= net.result_.objective * (1 + 1e-9)
     if net.result_.certificate is not None:
-        found = net.result_.certificate.verify(net.objective_, net.result_.weights)
+        found = net.result_.verify(net.objective_)
         assert found.objective <= net.result_.objective * (1 + 1e-6)
     predicted = net.predict(X)
     assert all(np.shape(own) == np.shape(true) for own, true in zip(predicted, y, strict=True))

@@ -43,7 +43,7 @@ def test_it_trains_predicts_and_says_what_is_proven(name, surrogate):
     assert len(model.weights_) == model.model_.n_weights == len(model.model_.names)
     if surrogate == "qp":
         assert model.result_.relative_gap <= 1e-3
-        model.result_.certificate.verify(model.objective_, model.result_.weights)
+        model.result_.verify(model.objective_)
     else:
         assert model.result_.lower_bound == -np.inf
         assert model.result_.guarantee == Guarantee.feasible

@@ -63,7 +63,7 @@ def test_it_chooses_by_held_out_scores_and_trains_once_on_all() -> None:
     plain = ms.SequenceLabeler(C=tag.C_).fit(X, y)
     assert tag.weights_.tobytes() == plain.weights_.tobytes() and tag.objective_.C == tag.C_
     assert tag.result_.certificate is not None
-    assert tag.result_.certificate.verify(tag.objective_, tag.result_.weights).gap <= 1.01e-3 * tag.result_.objective
+    assert tag.result_.verify(tag.objective_).gap <= 1.01e-3 * tag.result_.objective
     assert f"C = {tag.C_:g} by 4-fold cross-validation of 3 values" in tag.result_.message
     for k, (train, test) in enumerate(KFold(4, shuffle=True, random_state=0).split(X)):
         fold = ms.SequenceLabeler(C=20.0, tol=1e-5, classes=[0, 1, 2]).fit([X[j] for j in train], [y[j] for j in train])

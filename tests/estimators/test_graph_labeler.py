@@ -69,7 +69,7 @@ def test_it_learns_and_predicts_in_the_classes_given(fitted):
 def test_what_is_proven_holds(fitted):
     result = fitted.result_
     assert result.termination == "converged" and result.relative_gap <= 1e-3
-    checked = result.certificate.verify(fitted.objective_, result.weights)
+    checked = result.verify(fitted.objective_)
     assert checked.objective == pytest.approx(result.objective, rel=1e-9)
     assert checked.lower_bound == pytest.approx(result.lower_bound, rel=1e-9)
     samples, _ = chains(seed=1)

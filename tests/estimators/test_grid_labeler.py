@@ -33,7 +33,7 @@ def test_it_learns_and_keeps_shapes():
     assert [z.shape for z in seg.predict(fresh)] == [t.shape for t in truth]
     alone = np.mean(np.concatenate([((x[:, :, 0] > 0.5) == t).ravel() for x, t in zip(fresh, truth, strict=True)]))
     assert seg.score(fresh, truth) > alone and seg.n_features_in_ == 2
-    checked = seg.result_.certificate.verify(seg.objective_, seg.result_.weights)
+    checked = seg.result_.verify(seg.objective_)
     assert checked.objective == pytest.approx(seg.result_.objective, rel=1e-9)
     for found, problem in zip(seg.predict_result(fresh), seg.problems(fresh), strict=True):
         assert found.solver == "MaxFlow" and found.certificate.verify(problem, found.labels).optimal

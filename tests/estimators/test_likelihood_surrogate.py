@@ -62,7 +62,7 @@ def test_it_trains_with_a_proof(name):
     assert isinstance(net.objective_, LikelihoodObjective)
     assert net.result_.relative_gap <= 1e-3 and net.result_.extra["sums"] == "exact"
     assert "MaximumLikelihood" in net.result_.message and "exact" in net.result_.message
-    check = net.result_.certificate.verify(net.objective_, net.result_.weights)
+    check = net.result_.verify(net.objective_)
     assert check.gap <= 1.01e-3 * check.objective
     at_zero = net.objective_.ask(np.zeros(len(net.weights_))).value
     assert net.result_.objective < at_zero

@@ -20,7 +20,7 @@ def test_it_trains_with_a_proof_and_is_never_below_the_margin(name):
     assert lp.result_.relative_gap <= 1e-4
     assert lp.result_.objective >= margin.result_.lower_bound
     assert "lp surrogate" in lp.result_.message
-    lp.result_.certificate.verify(lp.objective_, lp.result_.weights)
+    lp.result_.verify(lp.objective_)
     assert lp.score(*data()) > 0.3
 
 

@@ -99,7 +99,7 @@ def test_subset_ascent_finds_the_optimum(graph: Any, csr: bool) -> None:
     assert ours.objective == pytest.approx(other.objective, rel=3e-6)
     assert ours.lower_bound <= other.objective and other.lower_bound <= ours.objective
     assert ours.certificate is not None
-    checked = ours.certificate.verify(objective, ours.weights)
+    checked = ours.verify(objective)
     assert checked.objective == pytest.approx(ours.objective) and checked.lower_bound == pytest.approx(ours.lower_bound)
     assert np.abs(ours.weights - other.weights).max() < 0.05
 
@@ -110,7 +110,7 @@ def test_a_path_shares_planes_and_proves_each_value() -> None:
     for result in path(SubsetAscent(tol=1e-4), objective, values):
         objective.set_C(result.extra["C"])
         assert result.relative_gap <= 1e-4 and result.certificate is not None
-        assert result.certificate.verify(objective, result.weights).lower_bound == pytest.approx(result.lower_bound)
+        assert result.verify(objective).lower_bound == pytest.approx(result.lower_bound)
 
 
 def test_a_path_of_14_values_costs_at_most_3_times_its_last() -> None:
@@ -216,7 +216,7 @@ def test_supermodular_tables() -> None:
     X, Y = data()
     net = MultiLabelClassifier(potentials="supermodular", C=20.0).fit(X, Y)
     assert net.result_.certificate is not None
-    checked = net.result_.certificate.verify(net.objective_, net.weights_)
+    checked = net.result_.verify(net.objective_)
     assert checked.gap <= 1.01e-3 * checked.objective and net.result_.learner == "BlockFrankWolfe"
     edge = net.coef_blocks_["edge"]
     assert (edge[:, 0, 0] + edge[:, 1, 1] - edge[:, 0, 1] - edge[:, 1, 0] >= 0).all()
@@ -250,7 +250,7 @@ def test_at_home_in_scikit_learn() -> None:
     net = MultiLabelClassifier(C=7.0).fit(X, Y)
     again = pickle.loads(pickle.dumps(net))
     assert (again.predict(X) == net.predict(X)).all() and clone(net).C == 7.0
-    assert again.result_.certificate.verify(again.objective_, again.weights_).gap == pytest.approx(net.result_.gap, abs=1e-6)
+    assert again.result_.verify(again.objective_).gap == pytest.approx(net.result_.gap, abs=1e-6)
     X.flags.writeable = False
     assert (MultiLabelClassifier(C=7.0).fit(X, Y).weights_ == net.weights_).all()
 
@@ -286,7 +286,7 @@ def test_features_far_from_zero() -> None:
     assert net.result_.learner == "CuttingPlane" and net.result_.relative_gap <= 1e-3
     assert "SubsetAscent was left at" in net.result_.message and net.n_iter_ > 100
     assert net.result_.certificate is not None
-    assert net.result_.certificate.verify(net.objective_, net.weights_).gap <= 2e-3 * net.result_.objective
+    assert net.result_.verify(net.objective_).gap <= 2e-3 * net.result_.objective
     with pytest.warns(ConvergenceWarning, match="SubsetAscent"):
         MultiLabelClassifier(C=100.0, learner="SubsetAscent", max_iter=150).fit(X, y)
 

@@ -44,7 +44,7 @@ def test_unknown_labels_are_left_out_as_in_graph_labeler(graph: Any, potentials:
     assert net.result_.objective == pytest.approx(other.result_.objective, rel=2e-5)
     assert np.abs(net.weights_ - other.weights_[: len(net.weights_)]).max() < 0.02
     assert net.result_.certificate is not None
-    checked = net.result_.certificate.verify(net.objective_, net.weights_)
+    checked = net.result_.verify(net.objective_)
     assert checked.gap <= 1.1e-5 * checked.objective
     assert (net.predict(X) == Y).mean() > 0.7 and "unknown labels" in net.result_.message
 
@@ -114,7 +114,7 @@ def test_class_weight() -> None:
     given = MultiLabelClassifier(C=1.0, class_weight=by_hand).fit(X, Y)
     assert balanced.weights_.tobytes() == given.weights_.tobytes() != plain.weights_.tobytes()
     assert balanced.result_.certificate is not None
-    checked = balanced.result_.certificate.verify(balanced.objective_, balanced.weights_)
+    checked = balanced.result_.verify(balanced.objective_)
     assert checked.objective == pytest.approx(balanced.result_.objective)
 
 
@@ -185,7 +185,7 @@ def test_warm_start(learner: str) -> None:
     assert net.result_.relative_gap <= 1e-3 and net.result_.n_oracle_calls < cold.result_.n_oracle_calls
     assert max(net.result_.lower_bound, cold.result_.lower_bound) <= min(net.result_.objective, cold.result_.objective)
     assert net.result_.certificate is not None
-    checked = net.result_.certificate.verify(net.objective_, net.weights_)
+    checked = net.result_.verify(net.objective_)
     assert checked.lower_bound == pytest.approx(net.result_.lower_bound, rel=1e-9)
     assert (net.set_params(warm_start=False).fit(X, Y).weights_ == cold.weights_).all()
     net.set_params(warm_start=True).fit(X, Y)

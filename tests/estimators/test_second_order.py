@@ -72,7 +72,7 @@ def test_the_optimum_is_that_of_all_labellings(bias):
     assert tag.result_.lower_bound <= best.value * (1 + 1e-9) <= tag.result_.objective * (1 + 2e-9)
     np.testing.assert_allclose(tag.weights_, best.weights, atol=5e-3)
     assert primal_value(planes, np.full(len(X), 4.0 / len(X)), tag.weights_) == pytest.approx(tag.result_.objective, rel=1e-9)
-    checked = tag.result_.certificate.verify(tag.objective_, tag.result_.weights)
+    checked = tag.result_.verify(tag.objective_)
     assert checked.objective == pytest.approx(tag.result_.objective, rel=1e-9)
     assert checked.lower_bound == pytest.approx(tag.result_.lower_bound, rel=1e-9)
     blocks = tag.coef_blocks_

@@ -163,7 +163,7 @@ def test_warm_start_goes_on_from_the_planes(learner):
     tag.set_params(C=6.0, tol=1e-3).fit(X, y)
     assert tag.result_.relative_gap <= 1e-3 and tag.result_.n_oracle_calls < cold.result_.n_oracle_calls
     assert max(tag.result_.lower_bound, cold.result_.lower_bound) <= min(tag.result_.objective, cold.result_.objective)
-    checked = tag.result_.certificate.verify(tag.objective_, tag.result_.weights)
+    checked = tag.result_.verify(tag.objective_)
     assert checked.lower_bound == pytest.approx(tag.result_.lower_bound, rel=1e-9)
     weight = np.arange(1.0, len(X) + 1)
     tag.fit(X, y, sample_weight=weight)
@@ -191,7 +191,7 @@ def test_warm_start_of_the_trivial_surrogate():
     tag.set_params(C=120.0).fit(X, y)
     assert tag.result_.relative_gap <= 0.05 and tag.objective_.C == 120.0
     assert max(tag.result_.lower_bound, cold.result_.lower_bound) <= min(tag.result_.objective, cold.result_.objective)
-    checked = tag.result_.certificate.verify(tag.objective_, tag.result_.weights)
+    checked = tag.result_.verify(tag.objective_)
     assert checked.objective == pytest.approx(tag.result_.objective, rel=1e-9)
 
 

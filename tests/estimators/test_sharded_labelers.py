@@ -70,7 +70,7 @@ def test_shards_are_as_good_as_memory(name, tmp_path):
     assert net.weight_names_ == plain.weight_names_ and net.classes_.tolist() == plain.classes_.tolist()
     assert net.n_features_in_ == plain.n_features_in_ and "Chosen" in net.result_.message
     assert net.coef_blocks_.keys() == plain.coef_blocks_.keys()
-    checked = net.result_.certificate.verify(net.objective_, net.result_.weights)
+    checked = net.result_.verify(net.objective_)
     assert checked.lower_bound <= net.result_.objective and checked.gap >= 0
     out = net.predict_shards(dataset, tmp_path / "out")
     found = [labels for shard in out for labels in shard.labels()]

@@ -168,7 +168,7 @@ def test_fault_24_repulsive_data_leave_associative_weights_at_zero(potentials):
         labels.append(y)
     net = fit(samples, labels, potentials=potentials, tol=1e-4)
     assert (net.weights_[4:] >= 0).all() and net.weights_[4:].max() < 1e-3
-    assert net.result_.certificate.verify(net.objective_, net.weights_).lower_bound == pytest.approx(net.result_.lower_bound)
+    assert net.result_.verify(net.objective_).lower_bound == pytest.approx(net.result_.lower_bound)
     general = fit(samples, labels, tol=1e-4)
     assert general.result_.objective < net.result_.lower_bound
 
@@ -213,7 +213,7 @@ def test_fault_34_35_gaps_are_not_negative_and_certificates_agree(seed):
         assert point.gap >= -1e-9 * abs(point.objective)
     lower = [point.lower_bound for point in result.trace]
     assert all(a <= b for a, b in itertools.pairwise(lower))
-    checked = result.certificate.verify(objective, result.weights)
+    checked = result.verify(objective)
     assert checked.lower_bound == pytest.approx(result.lower_bound, rel=1e-9, abs=1e-12)
     assert checked.objective == pytest.approx(result.objective, rel=1e-9 if objective.exact else 1e-4)
 

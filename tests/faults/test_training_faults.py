@@ -44,7 +44,7 @@ def test_fault_44_interrupts_leave_the_best_so_far(tmp_path):
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         net = ms.GraphLabeler(C=100.0, tol=0.0, callback=interrupt).fit(samples, labels)
     assert net.result_.termination == "interrupted" and net.result_.lower_bound <= net.result_.objective
-    checked = net.result_.certificate.verify(net.objective_, net.weights_)
+    checked = net.result_.verify(net.objective_)
     assert checked.objective == pytest.approx(net.result_.objective, rel=1e-9)
     for delay in (0.0, 0.003, 0.01, 0.05):
         learner = BlockFrankWolfe(
@@ -59,7 +59,7 @@ def test_fault_44_interrupts_leave_the_best_so_far(tmp_path):
         result = learner.fit(objective, callback=lambda point, started=started: started.set())
         timer.join()
         assert result.termination == "interrupted"
-        assert result.certificate.verify(objective, result.weights).lower_bound >= result.lower_bound * (1 - 1e-9)
+        assert result.verify(objective).lower_bound >= result.lower_bound * (1 - 1e-9)
         again = BlockFrankWolfe(tol=0.9, checkpoint=tmp_path / f"state{delay}").fit(objective)
         assert again.lower_bound <= again.objective
 

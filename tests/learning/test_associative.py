@@ -222,7 +222,7 @@ def test_every_learner_reaches_the_enumerated_optimum(n_labels, cliques):
         assert result.lower_bound <= expected * (1 + 1e-7)
         assert result.relative_gap <= 1e-6
         assert objective.cone.contains(result.weights)
-        verified = result.certificate.verify(objective, result.weights)
+        verified = result.verify(objective)
         assert verified.objective == pytest.approx(expected, rel=3e-6)
         assert verified.lower_bound == pytest.approx(result.lower_bound, rel=1e-9)
 
@@ -286,7 +286,7 @@ def test_a_weight_that_wants_to_be_negative():
         assert result.weights[0] > 0.5
         assert result.weights[1] == pytest.approx(0.0, abs=1e-6)
         assert result.certificate.mu[0] > 0.5
-        result.certificate.verify(objective, result.weights)
+        result.verify(objective)
 
 
 @pytest.mark.parametrize("learner", [ProximalPoint(), Perceptron()])

@@ -69,7 +69,7 @@ def check_resumed(whole, name, stop, tmp_path):
     assert (second.n_iter, second.n_oracle_calls) == (expected.n_iter, expected.n_oracle_calls)
     assert [p.objective for p in second.trace] == [p.objective for p in expected.trace[stop - 1 :]]
     objective = objective_of(**OBJECTIVES[name])
-    found = second.certificate.verify(objective, second.weights)
+    found = second.verify(objective)
     assert found.lower_bound == pytest.approx(second.lower_bound, rel=1e-9)
 
 

@@ -61,7 +61,7 @@ def check(objective, result, expected):
     assert result.termination == Termination.converged
     assert objective.cone.contains(result.weights)
     assert result.certificate.lower_bound(objective) == pytest.approx(result.lower_bound, rel=1e-9)
-    verified = result.certificate.verify(objective, result.weights)
+    verified = result.verify(objective)
     assert verified.objective == pytest.approx(expected, rel=1e-5)
     slack = slacks(objective, result.weights, result.extra["messages"])
     assert objective.primal(result.weights, slack) == pytest.approx(result.objective, rel=1e-12)

@@ -160,7 +160,7 @@ def test_learning_ends_at_a_proven_optimum_with_definite_matrices(name):
     result = ProjectedQuasiNewton(tol=1e-4).fit(objective)
     assert result.termination == Termination.converged and result.guarantee == Guarantee.within_gap
     assert result.relative_gap <= 1e-4
-    verified = result.certificate.verify(objective, result.weights)
+    verified = result.verify(objective)
     assert verified.objective == pytest.approx(result.objective, rel=2e-4)
     assert verified.lower_bound == pytest.approx(result.lower_bound, rel=2e-4)
     for matrix in model.matrices(result.weights):
@@ -202,7 +202,7 @@ def test_a_checkpoint_goes_on_bit_for_bit(tmp_path):
     resumed = on.fit(again)
     assert np.array_equal(resumed.weights, whole.weights) and resumed.lower_bound == whole.lower_bound
     assert resumed.n_iter == whole.n_iter == 14
-    resumed.certificate.verify(again, resumed.weights)
+    resumed.verify(again)
 
 
 def test_problems_have_the_energy_as_score():
@@ -317,6 +317,6 @@ def test_odd_models_learn_and_predict(name):
         check_gradient(QPObjective(model, C=10.0), random_weights(model))
         result = ProjectedQuasiNewton(tol=1e-3).fit(objective)
         assert result.termination == Termination.converged
-        result.certificate.verify(objective, result.weights)
+        result.verify(objective)
         new, known = predict_convex(model, result.weights, inputs), predict_convex(model, result.weights)
         assert all(np.array_equal(a.labels, b.labels) for a, b in zip(new, known, strict=False))

@@ -425,6 +425,15 @@ def test_bounds_in_rational_arithmetic_agree(make):
     assert rough.lower_bound <= exact <= rough.lower_bound + 1e-9 * abs(result.objective)
 
 
+@pytest.mark.parametrize("make", [lp, compact, lambda: margin(graph=TRIANGLE), lambda: margin(graph=ms.Graph.grid(3, 3))])
+def test_graphs_with_cycles_are_checked_in_rational_arithmetic(make):
+    """By certificates that are checked exactly, for scores as float64 has them."""
+    objective, result = make()
+    rough, exact = result.verify(objective), result.verify(objective, exact=True)
+    assert exact.exact and rough.lower_bound <= exact.lower_bound <= exact.objective
+    assert exact.objective == pytest.approx(rough.objective, rel=1e-6)
+
+
 @pytest.mark.parametrize("make", [margin, trivial, lambda: margin(graph=ms.Graph.from_edges([(0, 1), (0, 2), (0, 3)]))])
 def test_values_in_rational_arithmetic_agree(make):
     objective, result = make()

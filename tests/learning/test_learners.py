@@ -76,7 +76,7 @@ def test_learner_reaches_the_enumerated_optimum(references, learner, potentials,
     assert result.lower_bound <= expected * (1 + 1e-8) <= result.objective * (1 + 2e-8)
     assert result.objective <= expected * (1 + 1e-5)
     assert model.cone.contains(result.weights)
-    check = result.certificate.verify(objective, result.weights)
+    check = result.verify(objective)
     assert check.objective == pytest.approx(result.objective, rel=1e-7)
     assert check.lower_bound == pytest.approx(result.lower_bound, rel=1e-7)
     np.testing.assert_allclose(result.weights, references[key].weights, atol=3e-2)
@@ -91,7 +91,7 @@ def test_subgradient_comes_near_and_its_bound_is_true(potentials):
     result = Subgradient(tol=2e-2, max_iter=200).fit(objective)
     assert result.lower_bound <= expected <= result.objective
     assert result.relative_gap <= 4e-2
-    check = result.certificate.verify(objective, result.weights)
+    check = result.verify(objective)
     assert check.lower_bound == pytest.approx(result.lower_bound, rel=1e-6)
     assert check.objective == pytest.approx(result.objective, rel=1e-6)
 

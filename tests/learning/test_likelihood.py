@@ -263,7 +263,7 @@ def test_the_optimum_is_that_of_an_independent_solver_and_the_gap_is_real(make):
         assert result.termination == Termination.converged and result.relative_gap <= tol
         assert result.lower_bound <= best.fun * (1 + 1e-9) and result.objective >= best.fun * (1 - 1e-7)
         assert result.extra["sums"] == "exact" and result.guarantee in (Guarantee.within_gap, Guarantee.optimal)
-        check = result.certificate.verify(objective, result.weights)
+        check = result.verify(objective)
         assert check.lower_bound == pytest.approx(result.lower_bound, rel=1e-9)
         assert check.objective == pytest.approx(result.objective, rel=1e-9)
     assert result.objective == pytest.approx(best.fun, rel=2e-6)
@@ -292,7 +292,7 @@ def test_training_with_bounds_proves_its_gap(potentials):
     assert result.termination == Termination.converged and result.relative_gap <= 1.01e-5
     assert result.extra["sums"] == "bound" and result.objective >= exact.lower_bound
     assert objective.cone.contains(result.weights)
-    check = result.certificate.verify(objective, result.weights)
+    check = result.verify(objective)
     assert check.lower_bound == pytest.approx(result.lower_bound, rel=1e-4)
     near = objective_of(LOOP, potentials=potentials, max_cells=0)
     near.allowed, random = 1e-8, np.random.default_rng(0)

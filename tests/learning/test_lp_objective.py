@@ -40,7 +40,7 @@ def test_the_optimum_is_that_of_the_dense_program(seed, n_labels, potentials):
     assert result.termination == Termination.converged
     assert result.objective == pytest.approx(expected.value, rel=1e-5)
     assert result.lower_bound <= expected.value * (1 + 1e-7)
-    verified = result.certificate.verify(objective, result.weights)
+    verified = result.verify(objective)
     assert verified.lower_bound == pytest.approx(result.lower_bound, rel=1e-9)
     assert verified.objective <= result.objective * (1 + 1e-6)
 
@@ -127,7 +127,7 @@ def test_isolated_nodes_no_edges_and_very_different_sizes():
     objective = LPObjective(model, C=1.0)
     result = BlockFrankWolfe(tol=1e-4).fit(objective)
     assert result.relative_gap <= 1e-4
-    result.certificate.verify(objective, result.weights)
+    result.verify(objective)
 
 
 def test_a_time_limit_returns_the_best_with_its_bound():

@@ -37,7 +37,7 @@ def test_path_gives_what_separate_fits_give_with_fewer_calls(potentials):
         assert result.termination == "converged" and result.relative_gap <= 1e-3
         assert max(result.lower_bound, alone.lower_bound) <= min(result.objective, alone.objective) * (1 + 1e-12)
         assert result.objective == pytest.approx(alone.objective, rel=2e-3)
-        checked = result.certificate.verify(objective, result.weights)
+        checked = result.verify(objective)
         assert checked.objective == pytest.approx(result.objective, rel=1e-9)
         assert checked.lower_bound == pytest.approx(result.lower_bound, rel=1e-9)
     assert sum(result.n_oracle_calls for result in shared) < 0.8 * alone_calls
@@ -51,7 +51,7 @@ def test_cutting_planes_are_shared_too():
         objective.set_C(C)
         alone.append(learner.fit(objective))
         assert result.objective == pytest.approx(alone[-1].objective, rel=2e-3)
-        assert result.certificate.verify(objective, result.weights).lower_bound <= alone[-1].objective * (1 + 1e-12)
+        assert result.verify(objective).lower_bound <= alone[-1].objective * (1 + 1e-12)
     assert sum(result.n_oracle_calls for result in shared) < 0.8 * sum(result.n_oracle_calls for result in alone)
 
 

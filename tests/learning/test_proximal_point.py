@@ -50,7 +50,7 @@ def test_reaches_the_optimum_with_true_bounds(references, case, form, slacks):
     assert obj.cone.contains(result.weights)
     bound, messages = result.extra["bound"], result.extra["messages"]
     assert bound.check(result.weights, messages) == pytest.approx(result.objective, rel=1e-10)
-    check = result.certificate.verify(obj, result.weights)
+    check = result.verify(obj)
     assert check.lower_bound == pytest.approx(result.lower_bound, rel=1e-9)
     assert check.objective <= result.objective * (1 + 1e-7)
 
@@ -179,7 +179,7 @@ def test_path_starts_from_the_planes_before():
             cold = learner.fit(obj)
             assert result.lower_bound <= cold.objective and cold.lower_bound <= result.objective
             assert result.relative_gap <= 2e-3
-            result.certificate.verify(obj, result.weights)
+            result.verify(obj)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_examples_of_very_different_size():
     obj = lp_objective([ms.Graph.grid(12, 15), "none", "triangle", ms.Graph.grid(1, 1)], 3, n_examples=4, C=1.0)
     result = ProximalPoint(tol=1e-2).fit(obj)
     assert result.relative_gap <= 1e-2
-    result.certificate.verify(obj, result.weights)
+    result.verify(obj)
 
 
 def test_subgradient_converges_with_true_bounds():
@@ -234,7 +234,7 @@ def test_subgradient_converges_with_true_bounds():
     result = Subgradient(tol=1e-3, max_iter=150).fit(obj)
     assert result.lower_bound <= best * (1 + 1e-9) and best <= result.objective * (1 + 1e-9)
     assert result.objective <= 1.05 * best and result.lower_bound >= 0.9 * best
-    result.certificate.verify(obj, result.weights)
+    result.verify(obj)
 
 
 @pytest.mark.parametrize(
@@ -303,4 +303,4 @@ def test_joint_features_and_nodes_of_two_types(slacks):
         result = ProximalPoint(tol=2e-3, slacks=slacks).fit(obj)
         assert result.lower_bound <= best * (1 + 1e-8) and best <= result.objective * (1 + 1e-8)
         assert result.relative_gap <= 2e-3
-        result.certificate.verify(obj, result.weights)
+        result.verify(obj)

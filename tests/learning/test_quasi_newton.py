@@ -69,7 +69,7 @@ def test_optimum_and_bound_are_those_of_another_solver(C, floor):
     best = objective.best()
     assert result.termination == Termination.converged and result.relative_gap <= 1e-7
     assert result.lower_bound <= best * (1 + 1e-12) and result.objective >= best * (1 - 1e-9)
-    verified = result.certificate.verify(objective, result.weights)
+    verified = result.verify(objective)
     assert verified.lower_bound == pytest.approx(result.lower_bound, rel=1e-9)
     assert result.extra["projected_gradient"] >= 0
     bounds = [point.lower_bound for point in result.trace]

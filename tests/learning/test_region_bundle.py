@@ -142,7 +142,7 @@ def test_it_reaches_the_optimum_of_the_compact_programme(n_labels, potentials, c
     assert result.objective >= best.lower_bound * (1 - 1e-9)
     assert result.relative_gap <= 1e-3
     assert result.termination == Termination.converged
-    verified = result.certificate.verify(own, result.weights)
+    verified = result.verify(own)
     assert verified.lower_bound == pytest.approx(result.lower_bound, rel=1e-9)
     assert verified.objective <= result.objective * (1 + 1e-9)
 
@@ -157,7 +157,7 @@ def test_runs_repeat_and_go_on_from_a_checkpoint(tmp_path):
     assert late.n_iter > 6
     assert late.lower_bound == pytest.approx(one.lower_bound, rel=2e-3)
     assert late.objective == pytest.approx(one.objective, rel=2e-3)
-    late.certificate.verify(own, late.weights)
+    late.verify(own)
 
 
 def test_limits_are_honest():
@@ -165,7 +165,7 @@ def test_limits_are_honest():
     result = RegionBundle(tol=1e-9, max_iter=3).fit(own)
     assert result.termination == Termination.iteration_limit
     assert result.lower_bound <= result.objective
-    result.certificate.verify(own, result.weights)
+    result.verify(own)
     best = CompactQP(tol=1e-6).fit(own).objective
     assert result.lower_bound <= best <= result.objective
 

@@ -39,7 +39,7 @@ def test_optimum_is_that_of_the_compact_programme(potentials):
     assert result.relative_gap <= 1e-3
     assert result.lower_bound <= best * (1 + 1e-6)
     assert best * (1 - 1e-6) <= result.objective <= best * (1 + 1e-3)
-    verified = result.certificate.verify(own, result.weights)
+    verified = result.verify(own)
     assert verified.lower_bound == pytest.approx(result.lower_bound, rel=1e-9)
     assert verified.gap <= 1.1e-3 * verified.objective
 
@@ -136,7 +136,7 @@ def test_a_path_reuses_regions():
     assert results[0].extra["planes"] is results[1].extra["planes"]
     for result in results:
         own.set_C(result.extra["C"])
-        assert result.certificate.verify(own, result.weights).gap <= 1.1e-3 * result.objective
+        assert result.verify(own).gap <= 1.1e-3 * result.objective
 
 
 def test_multipliers_that_sum_to_more_than_one_do_not_hang():

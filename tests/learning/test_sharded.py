@@ -59,7 +59,7 @@ def test_the_objective_is_that_of_the_serial_learner(name, width):
     duals = np.array(found.extra["duals"])
     assert (np.diff(duals) >= -1e-12 * np.abs(duals[1:])).all() and duals[0] > 0
     assert all(0.0 <= gamma <= 1.0 for gamma in found.extra["gammas"])
-    checked = found.certificate.verify(objective, found.weights)
+    checked = found.verify(objective)
     assert checked.objective <= found.objective * (1 + 1e-9)
     assert checked.lower_bound == pytest.approx(found.lower_bound, rel=1e-9)
     assert whole.evaluate(found.weights) == pytest.approx(checked.objective, rel=1e-6)
@@ -140,7 +140,7 @@ def test_a_training_that_was_killed_goes_on_with_the_same_bits(name, tmp_path):
             learner.fit(objective, stop_after(n))
     _, found = train(source, max_iter=7, tol=0.0, checkpoint=tmp_path / "run")
     assert found.weights.tobytes() == want.weights.tobytes() and found.lower_bound == want.lower_bound
-    assert found.certificate.verify(objective, found.weights).lower_bound == pytest.approx(want.lower_bound, rel=1e-9)
+    assert found.verify(objective).lower_bound == pytest.approx(want.lower_bound, rel=1e-9)
 
 
 def test_a_full_disk_stops_with_the_state_intact(tmp_path, monkeypatch):
@@ -267,7 +267,7 @@ def test_a_slow_worker_changes_nothing_but_time(tmp_path):
             Slow(tmp_path, 0.05, *data, 4, C=10.0), executor, max_iter=10**6, tol=0.0, memory=0, time_limit=1.0
         )
     assert late.termination == "time_limit" and late.lower_bound <= want.objective
-    assert late.certificate.verify(objective, late.weights).gap >= 0
+    assert late.verify(objective).gap >= 0
 
 
 def test_communication_rules_the_work_of_a_visit():
@@ -302,7 +302,7 @@ def test_cutting_planes_on_sums_of_planes(name):
     assert found.relative_gap <= 1e-2
     assert abs(found.objective - serial.objective) <= found.gap + serial.gap
     objective.planes.clear()
-    checked = found.certificate.verify(objective, found.weights)
+    checked = found.verify(objective)
     assert checked.lower_bound == pytest.approx(found.lower_bound, rel=1e-6)
 
 

@@ -162,7 +162,7 @@ def test_the_gap_of_the_smoothed_problem_is_proven(make):
     result = SmoothedLP(tol=1e-5).fit(objective)
     assert result.lower_bound <= result.objective and result.relative_gap <= 1.01e-5
     for given in (objective, SmoothedObjective(objective, 0.2)):
-        check = result.certificate.verify(given, result.weights)
+        check = result.verify(given)
         assert check.lower_bound == pytest.approx(result.lower_bound, rel=1e-4)
         assert check.objective == pytest.approx(result.objective, rel=1e-4)
     best = min(SmoothedObjective(objective, 0.2).evaluate(objective.cone.repair(result.weights + d)) for d in _steps(objective))

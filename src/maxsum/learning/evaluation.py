@@ -37,7 +37,7 @@ def hinge(objective: Any, w: np.ndarray, check: Check, goal: float | None, relax
     certificates of fresh solves. For linear relaxations ``relax(problem, result, seconds)`` goes on from the messages of TRW-S: only
     messages bound a relaxation, as a search or an elimination may prove less than its value."""
     if check.exact:
-        return exact_hinge(objective, w, check, relax is not None)
+        return exact_hinge(objective, w, check, relax)
     model: BoundModel = objective.model
     scores = scores_of(model, w, objective.loss_table)
     easy = np.zeros(model.n_examples, dtype=bool) if model.data.cliques is not None else trees(model)
@@ -61,7 +61,7 @@ def hinge(objective: Any, w: np.ndarray, check: Check, goal: float | None, relax
     return total(objective.c, w, Slacks(low, high, 2 * scores.error, " and ".join(words)))
 
 
-def exact_hinge(objective: Any, w: np.ndarray, check: Check, relaxed: bool) -> Proven:
+def exact_hinge(objective: Any, w: np.ndarray, check: Check, relax: Any) -> Proven:
     """The objective in rational arithmetic: exact dynamic programming over forests; on graphs with cycles certificates that are checked
     exactly, for scores rounded to float64, with a bound on what that rounding may change."""
     model: BoundModel = objective.model
@@ -81,8 +81,12 @@ def exact_hinge(objective: Any, w: np.ndarray, check: Check, relaxed: bool) -> P
         words.append("dynamic programming over forests")
     for j in np.flatnonzero(~easy).tolist():
         problem, truth = objective.loss_problem(w, j), np.asarray(model.truth(j))
-        found = solve(problem, "TRWS") if relaxed else solve(problem)
-        gap = Fraction(_exact_gap(found, problem, truth)) + Fraction(float(scores.error[j]))
+        found = solve(problem) if relax is None else solve(problem, "TRWS")
+        gap = _exact_gap(found, problem, truth)
+        again = None if relax is None else relax(problem, found, min(_SEARCH_SECONDS, check.seconds_left))
+        if again is not None:
+            gap = min(gap, _exact_gap(again, problem, truth))
+        gap += Fraction(float(scores.error[j]))
         own = Fraction(float(objective.c[j]))
         high += own * max(gap, Fraction(0))
         low += own * max(Fraction(bracket(problem, found, truth)[0]) - 2 * Fraction(float(scores.error[j])), Fraction(0))
@@ -93,17 +97,18 @@ def exact_hinge(objective: Any, w: np.ndarray, check: Check, relaxed: bool) -> P
     return Proven(rounded(low, up=False), rounded(high, up=True), 0.0, words_)
 
 
-def _exact_gap(result: Result, problem: Problem, truth: np.ndarray) -> Any:
+def _exact_gap(result: Result, problem: Problem, truth: np.ndarray) -> Fraction:
     """How far the best score may be above that of the truth, by the certificate in rational arithmetic."""
-    certificate: Any = result.certificate
-    try:
-        found = certificate.verify(problem, truth, exact=True)
-    except (TypeError, AttributeError):
+    if result.certificate is None:
         raise CertificateError(
-            f"the certificate of {result.solver} cannot be checked in rational arithmetic, so neither can the slack of an example with "
-            "cycles; leave exact=True out."
-        ) from None
-    return found.gap
+            f"{result.solver} gave no certificate, so the slack of an example with cycles cannot be checked."
+        )
+    gap = result.certificate.evaluate_exactly(problem, truth)[1]
+    if not isinstance(gap, Fraction) and not np.isfinite(gap):
+        raise CertificateError(
+            f"the certificate of {result.solver} leaves a gap of {gap}, so the slack of an example is not proven."
+        )
+    return Fraction(gap)
 
 
 def total(c: np.ndarray, w: np.ndarray, slacks: Slacks) -> Proven:
