@@ -48,7 +48,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("options", "name"), REFUSED, ids=str)
+@pytest.mark.parametrize(("options", "name"), REFUSED, ids=range(len(REFUSED)))
 def test_what_would_be_ignored_is_refused(options, name):
     X, y = samples()
     with pytest.raises(InvalidSampleError, match=name):

@@ -200,7 +200,7 @@ def unbounded(problem):
     return ms.solve(problem).labels, np.inf
 
 
-@pytest.mark.parametrize("oracle", [labels_alone, rough, unbounded, "ICM"], ids=str)
+@pytest.mark.parametrize("oracle", [labels_alone, rough, unbounded, "ICM"], ids=lambda own: getattr(own, "__name__", own))
 @pytest.mark.parametrize("graph", [FOREST, LOOPY], ids=["forest", "loopy"])
 @pytest.mark.parametrize(
     "learner",
