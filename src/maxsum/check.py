@@ -97,11 +97,11 @@ def row_maxima(value: np.ndarray, error: np.ndarray, exact: Callable[[np.ndarray
 class Sums:
     """Scores of items and cells: sum over the features f of an item of ``val * weight[index[f, cell]]``.
 
-    With ``joint`` each cell of an item has features of its own. Index -1 counts nothing, -2 forbids the cell.
+    Index -1 counts nothing, -2 forbids the cell.
     """
 
-    def __init__(self, ptr: Any, col: Any, val: Any, index: Any, weight: Any, joint: bool = False):
-        self.ptr, self.col, self.val, self.joint, self.weight = ptr.astype(np.int64), col, val, joint, weight
+    def __init__(self, ptr: Any, col: Any, val: Any, index: Any, weight: Any):
+        self.ptr, self.col, self.val, self.weight = ptr, col, val, weight
         self.cells = math.prod(index.shape[1:])
         self.index = index.reshape(len(index), self.cells)
         self.shifts = shift_of(val), shift_of(weight)
@@ -109,28 +109,33 @@ class Sums:
 
     def rows(self, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Approximate scores (len(items), cells), and a bound on their errors."""
-        wide = (items[:, None] * self.cells + np.arange(self.cells)).ravel() if self.joint else items
-        count, start = self.ptr[wide + 1] - self.ptr[wide], self.ptr[wide]
-        value = np.zeros((len(wide), 1 if self.joint else self.cells))
+        count, start = self.ptr[items + 1] - self.ptr[items], self.ptr[items]
+        value = np.zeros((len(items), self.cells))
         size = np.zeros_like(value)
         for i in range(int(count.max(initial=0))):
             some = np.flatnonzero(count > i)
             at = start[some] + i
-            index = self.index[self.col[at], :1] if self.joint else self.index[self.col[at]]
+            index = self.index[self.col[at]]
             term = self.val[at, None] * np.where(index >= 0, self.weight[index], 0.0)
             value[some] += np.where(index == -2, -np.inf, term)
             size[some] += np.abs(np.where(np.isfinite(term), term, 0.0))
-        error = (count[:, None] + 2) * EPS * size + TINY
-        return value.reshape(len(items), self.cells), error.reshape(len(items), self.cells)
+        return value, (count[:, None] + 2) * EPS * size + TINY
 
     def exact(self, items: np.ndarray, cells: np.ndarray, shift: int) -> np.ndarray:
         """The scores of some cells that are not forbidden, times 2**shift."""
-        at, count = spread(self.ptr, items * self.cells + cells if self.joint else items)
+        at, count = spread(self.ptr, items)
         index = self.index[self.col[at], np.repeat(cells, count)]
         used = index >= 0
         parts = np.zeros(len(at), dtype=object)
         parts[used] = whole(self.val[at[used]], self.shifts[0]) * whole(self.weight[index[used]], self.shifts[1])
         return np.left_shift(fold(parts, count), shift - self.shift)
+
+    def add_to(self, total: np.ndarray, items: np.ndarray, cells: np.ndarray, mass: np.ndarray) -> None:
+        """Add whole numbers ``mass`` of the features of some cells to their weights, times 2**shifts[0]: the adjoint of `exact`."""
+        at, count = spread(self.ptr, items)
+        index = self.index[self.col[at], np.repeat(cells, count)]
+        used = index >= 0
+        np.add.at(total, index[used], (whole(self.val[at], self.shifts[0]) * np.repeat(mass, count))[used])
 
 
 class Terms:
@@ -149,15 +154,17 @@ class Terms:
         self.at = np.concatenate([[0], np.cumsum(self.degree)])
         self.shift = max(node.shift, edge.shift, self.reward.shift)
         self.hard: list[tuple[np.ndarray, np.ndarray]] | None = None
+        self.kept: list[np.ndarray] | None = None
 
     def chunks(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Numbers of edges, with their tables (n, K, K) and errors."""
         step = max(1, CELLS // max(1, self.size**2))
         for start in range(0, len(self.edges), step):
             part = np.arange(start, min(start + step, len(self.edges)))
-            value, error = self.edge.rows(part)
-            shape = (len(part), self.size, self.size)
-            yield part, value.reshape(shape), error.reshape(shape)
+            if self.kept is None or len(part) < len(self.edges):
+                shape = (len(part), self.size, self.size)
+                self.kept = [own.reshape(shape) for own in self.edge.rows(part)]
+            yield part, *self.kept
 
     def arc_consistent(self, domain: np.ndarray) -> np.ndarray:
         """Section "Arc consistency": labels without a partner at some edge go, until none does."""
@@ -523,35 +530,25 @@ def search(problem: Problem, a: dict[str, np.ndarray], y: np.ndarray | None, sco
         left = [kept[relation[c]][c] for c in children[i]]
         return len(nodes) == 1 and not (domain[nodes.pop()] & ~np.any(left, axis=0)).any()
 
-    # The room below which a box is closed; a box closed so adds what it may hold to the gap.
+    # A box that holds nothing above the known labelling by more than this is closed; what it may hold goes into the gap.
     room = tolerance if not problem.whole_numbers else max(tolerance, 1 - Fraction(1, 1 << 4000))
-    gap, upper = Fraction(0), -math.inf if y is None else score
-    stack, last, view, messages = [(0, problem.allowed)], -1, None, np.zeros((rows, size))
+    gap, upper, stack = Fraction(0), -math.inf, [(0, problem.allowed)]
     while stack:
         i, domain = stack.pop()
-        if number[i] != last:
-            last, part, messages = int(number[i]), slice(ptr[number[i]], ptr[number[i] + 1]), np.zeros((rows, size))
-            messages.reshape(-1)[index[part]] = value[part]
-            view = None if y is None else View(problem, messages, y)
+        messages, part = np.zeros((rows, size)), slice(ptr[number[i]], ptr[number[i] + 1])
+        messages.reshape(-1)[index[part]] = value[part]
         above: Value = math.inf
-        precise = False
         while True:
             domain = problem.arc_consistent(domain)
-            if not domain.any(axis=1).all():
-                above = -math.inf
+            if y is None or not domain.any(axis=1).all():
+                above = math.inf if y is None and domain.any(axis=1).all() else -math.inf
                 break
-            if view is None:
+            above, (v, k), limit = excess(problem, messages, domain, score)
+            worse = limit <= room
+            if above <= room or not worse.any():
                 break
-            above, limit = view.exact(domain, score) if precise else view.fast(domain)
-            if above <= room:
-                break
-            worse = domain & (limit <= (room if precise else low_float(room)))
-            if worse.any():
-                gap, domain = max(gap, Fraction(limit[worse].max())), domain & ~worse
-            elif precise or covered(i, domain):
-                break
-            else:
-                precise = True
+            gap = max(gap, limit[worse].max())
+            domain[v[worse], k[worse]] = False
         if above <= room:
             gap = max(gap, above)
         elif covered(i, domain):
@@ -559,64 +556,22 @@ def search(problem: Problem, a: dict[str, np.ndarray], y: np.ndarray | None, sco
                 smaller = domain.copy()
                 smaller[node[child]] &= kept[relation[child]][child]
                 stack.append((child, smaller))
-        elif view is None:
+        elif y is None:
             upper = max(upper, problem.height(messages, domain))
         else:
             gap = max(gap, above)
-    return upper + gap if y is not None else upper
+    return upper if y is None else score + gap
 
 
-def low_float(value: Fraction) -> float:
-    """A float that is not above a number."""
-    found = float(value)
-    return found if found <= value else math.nextafter(found, -math.inf)
-
-
-class View:
-    """How far messages let the labellings of a box lie above a known one: by floats that are never too small, or exactly."""
-
-    def __init__(self, problem: Problem, messages: np.ndarray, y: np.ndarray):
-        self.problem, self.messages, nodes = problem, messages, np.arange(problem.n_nodes)
-        value, error = problem.thetas(messages)
-        self.theta = value + error
-        self.node_at = value[nodes, y] - error[nodes, y]
-        parts, (u, v) = list(problem.tables(messages)), problem.edges.T
-        empty = np.zeros((0, problem.size, problem.size))
-        table, wrong = (np.concatenate([empty] + [part[j] for part in parts]) for j in (1, 2))
-        e = np.arange(len(u))
-        self.edge_at = table[e, y[u], y[v]] - wrong[e, y[u], y[v]]
-        self.table, self.u, self.v = table + wrong, u, v
-        self.sent = messages[2 * len(u) :]
-        self.shift = max(problem.shift, shift_of(messages))
-        own = whole(self.sent[np.arange(len(self.sent)), y[problem.members]], self.shift)
-        ptr = problem.clique_ptr
-        values = problem.values(y)
-        assert values is not None
-        self.clique_at = np.left_shift(values[2], self.shift - problem.shift) + fold(own, np.diff(ptr))
-
-    def fast(self, domain: np.ndarray) -> tuple[Value, np.ndarray]:
-        """A number that the excess of the box is not above, and one for each label of the box."""
-        top = np.where(domain, self.theta, -np.inf).max(axis=1)
-        pair = domain[self.u][:, :, None] & domain[self.v][:, None, :]
-        edge = np.where(pair, self.table, -np.inf).reshape(len(self.u), -1).max(axis=1)
-        cliques = self.problem.clique_maxima(self.sent, domain, self.shift) - self.clique_at
-        every = np.concatenate([top - self.node_at, edge - self.edge_at])
-        more = float(Fraction(int(cliques.sum()), 1 << self.shift)) if len(cliques) else 0.0
-        total = math.fsum([*every, more])
-        total += 2 * EPS * (math.fsum(np.abs(every)) + abs(more)) + TINY
-        limit = total - top[:, None] + self.theta
-        return Fraction(total), limit + 4 * EPS * (abs(total) + np.abs(top[:, None]) + np.abs(self.theta)) + TINY
-
-    def exact(self, domain: np.ndarray, score: Value) -> tuple[Value, np.ndarray]:
-        found = self.problem.maxima(self.messages, domain)
-        if found is None:
-            return -math.inf, np.full(domain.shape, math.inf)
-        above = self.problem.offset + Fraction(sum(int(part.sum()) for part in found[:3]), 1 << found[3]) - score
-        limit = np.full(domain.shape, math.inf, dtype=object)
-        v, k = np.nonzero(domain)
-        less = found[0][v] - self.problem.theta_exact(v, k, self.messages, found[3])
-        limit[v, k] = [above - Fraction(int(x), 1 << found[3]) for x in less]
-        return above, limit
+def excess(problem: Problem, messages: np.ndarray, domain: np.ndarray, score: Value) -> tuple[Value, Any, np.ndarray]:
+    """How far a box may lie above a score, and for each label of the box (given by rows and cells) the part of it that has the label."""
+    v, k = cells = np.nonzero(domain)
+    found = problem.maxima(messages, domain)
+    if found is None:
+        return -math.inf, cells, np.zeros(len(v))
+    above = problem.offset + Fraction(sum(int(part.sum()) for part in found[:3]), 1 << found[3]) - score
+    less = found[0][v] - problem.theta_exact(v, k, messages, found[3])
+    return above, cells, np.array([above - Fraction(int(x), 1 << found[3]) for x in less], dtype=object)
 
 
 def quadratic(problem: Problem, a: dict[str, np.ndarray]) -> Value:
@@ -659,6 +614,295 @@ def quadratic(problem: Problem, a: dict[str, np.ndarray]) -> Value:
     return problem.offset + sum(parts)
 
 
+# ---- models and training data --------------------------------------------------------------------------------------
+
+MARK = b"maxsum model\0"
+TRAINING = {
+    "header": "u1:1", "node_ptr": "i8:1", "edge_ptr": "i8:1", "edges": "i4:2", "x_ptr": "i8:1", "x_col": "i4:1", "x_val": "f8:1",
+    "node_index": "i4:2", "f_ptr": "i8:1", "f_col": "i4:1", "f_val": "f8:1", "edge_index": "i4:3", "truth": "i4:1", "loss": "f8:2",
+    "n_states": "i4:1", "c": "f8:1", "nonneg": "i8:1", "row_ptr": "i8:1", "row_col": "i8:1", "row_val": "f8:1",
+}  # fmt: skip
+FACTS = ("surrogate", "C", "n_examples", "n_nodes")
+LOOSE = 1e-6  # of an objective: what the slacks of graphs with cycles may be open by
+PASSES = 300  # of messages over graphs with cycles, where the model holds none
+ELSEWHERE = "`maxsum verify MODEL DATA`, with the data that the model was trained on, checks it"
+
+
+def read_model(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a model file (section "Model files")."""
+    with open(path, "rb") as file:
+        content = file.read()
+    start = len(MARK) + 4 + 32 + 8
+    need(len(content) >= start and content[: len(MARK)] == MARK, f"{path} is no model file.")
+    version, digest, length = struct.unpack("<I32sQ", content[len(MARK) : start])
+    need(version == 1, f"{path} is a model file of version {version}; this file reads 1.")
+    need(hashlib.sha256(content[start - 8 :]).digest() == digest, f"{path} is damaged: its checksum is another one.")
+    try:
+        header = json.loads(content[start : start + length])
+        arrays, at = {}, start + length
+        for name, kind, shape in header["arrays"]:
+            dtype = np.dtype(str(kind))
+            need(dtype.kind in "biuf" and all(type(n) is int and n >= 0 for n in shape), f"array {name!r} is not sound.")
+            end = at + math.prod(shape) * dtype.itemsize
+            arrays[name], at = np.frombuffer(content[at:end], dtype=dtype).reshape(shape), end
+        need(at == len(content), "the arrays do not fill the file.")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Unreadable(f"{path} has a broken header ({error}).") from None
+    return header, arrays
+
+
+class Training(Terms):
+    """A training file with weights: the loss-augmented problems of all examples side by side (section "Training files")."""
+
+    def __init__(self, path: str, w: np.ndarray):
+        self.a = a = read_npz(path)
+        of_kind(a, TRAINING, set(), path)
+        try:
+            self.header = json.loads(text(a["header"]))
+            good = self.header["format"] == "maxsum-training" and self.header["version"] == 1
+        except (ValueError, LookupError, TypeError):
+            good = False
+        need(good, f"{path} has no header of training data of version 1.")
+        n, e, p, (n_nodes, size) = len(a["c"]), len(a["edges"]), len(w), a["loss"].shape
+        ptr, truth = a["node_ptr"], a["truth"]
+        need(len(ptr) == len(a["edge_ptr"]) == n + 1 and cuts(ptr, n_nodes) and cuts(a["edge_ptr"], e), "examples are not sound.")
+        owner = np.repeat(np.arange(n), np.diff(a["edge_ptr"]))[:, None]
+        need(a["edges"].shape == (e, 2) and ((a["edges"] >= ptr[owner]) & (a["edges"] < ptr[owner + 1])).all(), "edges leave examples.")
+        need((a["edges"][:, 0] != a["edges"][:, 1]).all(), "an edge joins a node to itself.")
+        need(a["n_states"].shape == truth.shape == (n_nodes,) and inside(a["n_states"], 1, size + 1), "n_states is not sound.")
+        need(inside(truth, 0, size) and (truth < a["n_states"]).all(), "a true label is one that its node lacks.")
+        need((a["loss"] >= 0).all() and not a["loss"][np.arange(n_nodes), truth].any(), "a loss is negative, or that of a true label not 0.")
+        for x, rows, index, least in (("x", n_nodes, "node_index", -1), ("f", e, "edge_index", -2)):
+            need(cuts(a[x + "_ptr"], len(a[x + "_val"])) and len(a[x + "_ptr"]) == rows + 1, f"rows of {x} are not sound.")
+            need(len(a[x + "_col"]) == len(a[x + "_val"]) and inside(a[x + "_col"], 0, len(a[index])), f"columns of {x} are not sound.")
+            need(inside(a[index], least, p) and set(a[index].shape[1:]) == {size}, f"{index} is not sound.")
+        for name in ("x_val", "f_val", "loss", "c", "row_val"):
+            need((np.abs(a[name]) <= LARGEST).all(), f"{name} holds what is no number of at most {LARGEST}.")
+        need((a["f_val"][(a["edge_index"] == -2).any(axis=(1, 2))[a["f_col"]]] > 0).all(), "a feature that forbids pairs is not positive.")
+        need((a["c"] >= 0).all() and inside(a["nonneg"], 0, p) and inside(a["row_col"], 0, p), "weights or the cone are not sound.")
+        need(cuts(a["row_ptr"], len(a["row_val"])) and len(a["row_col"]) == len(a["row_val"]), "the cone is not sound.")
+        self.digest = hashlib.sha256()
+        for name in TRAINING:
+            self.digest.update(f"{a[name].dtype.str}{a[name].shape}".encode() + np.ascontiguousarray(a[name]).tobytes())
+        # the loss is one more feature of each node, with weights of its own
+        losses = p + np.arange(n_nodes * size, dtype=np.int64).reshape(n_nodes, size)
+        node = Sums(
+            a["x_ptr"] + np.arange(n_nodes + 1), np.insert(a["x_col"], a["x_ptr"][1:], len(a["node_index"]) + np.arange(n_nodes)),
+            np.insert(a["x_val"], a["x_ptr"][1:], 1.0), np.concatenate([a["node_index"], losses]), np.concatenate([w, a["loss"].ravel()]),
+        )  # fmt: skip
+        edge = Sums(a["f_ptr"], a["f_col"], a["f_val"], a["edge_index"], w)
+        none = np.zeros(0, dtype=np.int64)
+        reward = Sums(np.zeros(1, dtype=np.int64), none, np.zeros(0), np.zeros((0, size), dtype=np.int64), w)
+        super().__init__(a["edges"], node, edge, (np.zeros(1, dtype=np.int64), none, reward), np.arange(size) < a["n_states"][:, None])
+        self.w, self.cell = w, self.cells_of(truth)
+
+    def cells_of(self, y: np.ndarray, edges: Any = slice(None)) -> np.ndarray:
+        return y[self.edges[edges, 0]].astype(np.int64) * self.size + y[self.edges[edges, 1]]
+
+    def by_example(self, node: np.ndarray, edge: np.ndarray, shift: int) -> list[Fraction]:
+        """Sums of terms, example by example."""
+        total = fold(node, np.diff(self.a["node_ptr"])) + fold(edge, np.diff(self.a["edge_ptr"]))
+        return [Fraction(int(x), 1 << shift) for x in total]
+
+    def objective(self, messages: np.ndarray | None) -> tuple[Fraction, Fraction, bool]:
+        """Numbers that the objective is not above, and not below; whether no graph has a cycle (section "The objective")."""
+        domain, bits = self.arc_consistent(self.allowed), shift_of(self.w)
+        guess, y, forest = tree_messages(self, domain)
+        if not forest:
+            guess, y = averaged(self, domain, guess) if messages is None else (messages, y)
+        truth, found, other = self.values(self.a["truth"]), self.maxima(guess, domain), self.values(y)
+        if truth is None or found is None:
+            raise Unreadable("a true labelling is forbidden.")
+        base = self.by_example(truth[0], truth[1], self.shift)
+        tops = self.by_example(found[0], found[1], found[3])
+        ends = base if other is None else self.by_example(other[0], other[1], self.shift)
+        half = Fraction(int((whole(self.w, bits) ** 2).sum()), 1 << (2 * bits + 1))
+        high, low = (half + sum((Fraction(c) * max(x - b, Fraction(0)) for c, x, b in zip(self.a["c"].tolist(), each, base, strict=True)),
+                                Fraction(0)) for each in (tops, ends))  # fmt: skip
+        return high, low, forest
+
+    def lower_bound(self, examples: np.ndarray, keys: list[np.ndarray], alpha: np.ndarray, mu: np.ndarray) -> Value:
+        """Section "Planes and multipliers"; -inf if the numbers are no proof."""
+        a, n, first = self.a, len(self.a["c"]), len(self.a["nonneg"])
+        if not len(examples) == len(keys) == len(alpha) or not inside(examples, 0, n) or len(mu) != first + len(a["row_ptr"]) - 1:
+            return -math.inf
+        if not (np.isfinite(alpha) & (alpha >= 0)).all() or not (np.isfinite(mu) & (mu >= 0)).all():
+            return -math.inf
+        # multipliers as whole numbers; those of an example that sum to more than c_j are scaled down, to 60 bits
+        bits, total = shift_of(alpha, a["c"]), np.zeros(n, dtype=object)
+        np.add.at(total, examples, whole(alpha, bits))
+        scale = [min(1 << 60, (int(c) << 60) // int(t)) if t else 0 for c, t in zip(whole(a["c"], bits), total, strict=True)]
+        mass = whole(alpha, bits) * np.array(scale, dtype=object)[examples]
+        bits += 60
+        # what the labellings of planes have otherwise than the true one: (item, cell, multiplier) of nodes and edges
+        parts: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[], []]
+        y = a["truth"].copy()
+        for j, key, own in zip(examples.tolist(), keys, mass.tolist(), strict=True):
+            nodes, edges = (np.arange(ptr[j], ptr[j + 1]) for ptr in (a["node_ptr"], a["edge_ptr"]))
+            if key.dtype.kind not in "iu" or key.shape != nodes.shape or not (inside(key, 0, self.size) and self.has[nodes, key].all()):
+                return -math.inf
+            y[nodes] = key
+            for place, items, true, new in ((0, nodes, a["truth"][nodes], y[nodes]), (1, edges, self.cell[edges], self.cells_of(y, edges))):
+                some = np.flatnonzero(true != new)
+                for cells, sign in ((true, 1), (new, -1)):
+                    parts[place].append((items[some], cells[some].astype(np.int64), np.full(len(some), sign * own, dtype=object)))
+            y[nodes] = a["truth"][nodes]
+        value, u = Fraction(0), np.zeros(len(self.w), dtype=object)
+        fine = max(self.node.shifts[0], self.edge.shifts[0])
+        for scores, own_parts in zip((self.node, self.edge), parts, strict=True):
+            if not own_parts:
+                continue
+            item, cell, each = (np.concatenate([part[i] for part in own_parts]) for i in range(3))
+            code, back = np.unique(item * scores.cells + cell, return_inverse=True)
+            sums = np.zeros(len(code), dtype=object)
+            np.add.at(sums, back, each)
+            item, cell = np.divmod(code, scores.cells)
+            if np.isneginf(scores.rows(item)[0][np.arange(len(item)), cell]).any():
+                return -math.inf  # a labelling that is forbidden
+            features = np.zeros(len(scores.weight), dtype=object)
+            scores.add_to(features, item, cell, sums)
+            u = u + np.left_shift(features[: len(u)], fine - scores.shifts[0])
+            if scores is self.node:
+                loss_bits = shift_of(a["loss"])
+                value = Fraction(-int((whole(a["loss"][item, cell], loss_bits) * sums).sum()), 1 << (bits + loss_bits))
+        # the rows of the cone, each with its multiplier
+        mu_bits, row_bits, force = shift_of(mu), shift_of(a["row_val"]), np.zeros(len(u), dtype=object)
+        np.add.at(force, a["nonneg"], np.left_shift(whole(mu[:first], mu_bits), row_bits))
+        np.add.at(force, a["row_col"], whole(a["row_val"], row_bits) * np.repeat(whole(mu[first:], mu_bits), np.diff(a["row_ptr"])))
+        shift = max(bits + fine, mu_bits + row_bits)
+        u = np.left_shift(u, shift - bits - fine) + np.left_shift(force, shift - mu_bits - row_bits)
+        return value - Fraction(int((u * u).sum()), 1 << (2 * shift + 1))
+
+    def in_cone(self) -> bool:
+        """Whether the weights are in the cone, up to the rounding of a sum of four numbers."""
+        a, w, count = self.a, self.w, np.diff(self.a["row_ptr"])
+        bits, row_bits = shift_of(w), shift_of(a["row_val"])
+        sums = fold(whole(a["row_val"], row_bits) * whole(w[a["row_col"]], bits), count)
+        size = fold(np.abs(a["row_val"] * w[a["row_col"]]).astype(object), count)
+        rows = all(Fraction(int(s), 1 << (bits + row_bits)) >= -2 * EPS * float(m) for s, m in zip(sums, size, strict=True))
+        return rows and bool((w[a["nonneg"]] >= 0).all())
+
+
+def tree_messages(terms: Terms, domain: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Messages of dynamic programming over a spanning forest, the labelling it finds, and whether the graph is that forest."""
+    n_edges, messages = len(terms.edges), np.zeros((len(terms.ends), terms.size))
+    seen, order = np.zeros(terms.n_nodes, dtype=bool), []  # (node, parent, end of the edge at the node), parents first
+    for root in range(terms.n_nodes):
+        stack = [] if seen[root] else [(root, -1, -1)]
+        while stack:
+            node, parent, end = stack.pop()
+            if seen[node]:
+                continue
+            seen[node] = True
+            order.append((node, parent, end))
+            for at in terms.order[terms.at[node] : terms.at[node + 1]].tolist():
+                other = int(terms.ends[(at + n_edges) % (2 * n_edges)])
+                if not seen[other]:
+                    stack.append((other, node, (at + n_edges) % (2 * n_edges)))
+    theta, y, tables = np.where(domain, terms.q, -np.inf), np.zeros(terms.n_nodes, dtype=np.int64), {}
+    for node, parent, end in reversed(order):
+        if parent >= 0:
+            table = terms.edge.rows(np.array([end % n_edges]))[0].reshape(terms.size, terms.size)
+            tables[node] = table if end >= n_edges else table.T  # [label of the parent, label of the node]
+            up = np.where(domain[parent], (tables[node] + theta[node]).max(axis=1), 0.0)
+            messages[end], messages[(end + n_edges) % (2 * n_edges)] = np.where(domain[node], theta[node], 0.0), -up
+            theta[parent] += up
+    for node, parent, _ in order:
+        y[node] = (theta[node] if parent < 0 else theta[node] + tables[node][y[parent]]).argmax()
+    return messages, y, sum(parent >= 0 for _, parent, _ in order) == n_edges
+
+
+def averaged(terms: Terms, domain: np.ndarray, messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Messages for graphs with cycles: each edge in turn shares the best of both its nodes' scores between them (MPLP of Globerson &
+    Jaakkola 2007), edges without a common node at once. No step raises the bound."""
+    (u, v), size, n_edges = terms.edges.T, terms.size, len(terms.edges)
+    colour, taken = np.full(n_edges, -1), [set[int]() for _ in range(terms.n_nodes)]
+    for e, (a, b) in enumerate(terms.edges.tolist()):
+        colour[e] = next(c for c in range(n_edges) if c not in taken[a] and c not in taken[b])
+        taken[a].add(int(colour[e]))
+        taken[b].add(int(colour[e]))
+    groups = [np.flatnonzero(colour == c) for c in range(colour.max() + 1)]
+    tables = [np.where(domain[u[e]][:, :, None] & domain[v[e]][:, None, :], terms.edge.rows(e)[0].reshape(-1, size, size), -np.inf)
+              for e in groups]  # fmt: skip
+    theta, messages = np.where(domain, terms.thetas(messages)[0], 0.0), messages.copy()
+    for _ in range(PASSES):
+        for e, table in zip(groups, tables, strict=True):
+            own = theta[u[e]] + messages[e], theta[v[e]] + messages[n_edges + e]
+            both = table + own[0][:, :, None] + own[1][:, None, :]
+            for side, node in ((0, u[e]), (1, v[e])):
+                half = np.where(domain[node], 0.5 * both.max(axis=2 - side), 0.0)
+                messages[side * n_edges + e], theta[node] = np.where(domain[node], own[side] - half, 0.0), half
+    return messages, np.where(domain, theta, -np.inf).argmax(axis=1)
+
+
+def unpacked(given: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """A value of the header: what it says itself, or the arrays that it names."""
+    if not isinstance(given, dict):
+        return given
+    if "array" in given:
+        return arrays[given["array"]]
+    if "float" in given:
+        return float(given["float"])
+    if "tuple" in given:
+        return [unpacked(own, arrays) for own in given["tuple"]]
+    if "rows" in given:
+        flat, ends = (unpacked(own, arrays) for own in given["rows"])
+        need(cuts(np.concatenate([[0], ends]), len(flat)), "rows do not end where their items do.")
+        return np.split(flat, ends[:-1])
+    raise Unreadable(f"the proof holds a {given.get('record', 'value')!s:.40} that is not checked here; {ELSEWHERE}.")
+
+
+def check_model(model_path: str, data_path: str) -> list[Claim]:
+    """Compare the claims of a model with what its certificate proves (section "Claims of a model")."""
+    header, arrays = read_model(model_path)
+    try:
+        told, result, proof = header["objective"], header["result"], header["proof"]
+        need(proof is not None, f"{model_path} holds no proof: save it with certificate=True, or `maxsum fit --proof`.")
+        kind, surrogate, digest = proof["record"], told["surrogate"], str(told.get("training", ""))
+        need(kind == "DualCertificate" and surrogate in ("margin", "lp"),
+             f"a {kind!s:.40} of the surrogate {surrogate!s:.40} is not checked here; {ELSEWHERE}.")  # fmt: skip
+        need(digest, f"{model_path} does not name a training file that its proof is about; {ELSEWHERE}.")
+        fields = {name: unpacked(own, arrays) for name, own in proof["fields"].items()}
+        examples, alpha, mu = (np.asarray(fields[name]) for name in ("examples", "alpha", "mu"))
+        keys, messages = [np.asarray(key) for key in fields["keys"]], unpacked(header.get("messages"), arrays)
+        w = np.concatenate([arrays["weights"], arrays["more_weights"]]).astype(np.float64)
+        claimed, least, gap, relative = (float(unpacked(result[x], arrays)) for x in ("objective", "lower_bound", "gap", "relative_gap"))
+        word, exact = result["guarantee"], result["oracle_guarantee"] == "optimal"
+        facts = " ".join(str(told[name]) for name in FACTS)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise Unreadable(f"{model_path} describes no model with a proof ({error}).") from None
+    need(examples.dtype.kind in "iu" and alpha.dtype.kind == mu.dtype.kind == "f", "the multipliers are not numbers.")
+    need(examples.ndim == alpha.ndim == mu.ndim == w.ndim == 1 and (np.abs(w) <= LARGEST).all(), "weights or multipliers are not sound.")
+    data = Training(data_path, w)
+    found = " ".join(str(data.header.get(name)) for name in FACTS)
+    same = data.digest.hexdigest()
+    claims = [Claim("data", digest[:20], same[:20], digest == same), Claim("objective of", facts, found, facts == found)]
+    need(len(w) == data.header.get("n_weights"), "the model has another number of weights than the data.")
+    claims.append(Claim("weights", "in the cone", "in the cone" if data.in_cone() else "outside", data.in_cone()))
+    need(messages is None or (messages.shape == (len(data.ends), data.size) and (np.abs(messages) <= LARGEST).all()), "messages are not sound.")
+    high, low, forest = data.objective(messages)
+    bound = data.lower_bound(examples, keys, alpha, mu)
+    room = Fraction(TOLERANCE) * high
+    open_by = room if forest else Fraction(LOOSE) * high
+    # The objective is claimed as a number that F(w) is not above, and as F(w) itself if the oracle was exact.
+    holds: bool | None = math.isfinite(claimed) and high <= Fraction(claimed) + open_by
+    if math.isfinite(claimed) and not holds and low <= Fraction(claimed) + room:
+        holds = None
+    if holds and exact and Fraction(claimed) > high + room:
+        holds = False
+    claims.append(Claim("objective", repr(claimed), shown(high) if forest else f"{shown(low)} .. {shown(high)}", holds))
+    below = least == -math.inf or (math.isfinite(least) and Fraction(least) <= bound + room)
+    claims.append(Claim("lower bound", repr(least), shown(bound), below))
+    difference = max(0.0, claimed - least)
+    claims.append(Claim("gap", repr(gap), repr(difference), gap == difference))
+    share = 0.0 if difference == 0 else difference / abs(claimed) if math.isfinite(difference) and claimed else math.inf
+    claims.append(Claim("relative gap", repr(relative), repr(share), relative == share))
+    proven = {"optimal": holds is not False and share <= TOLERANCE and high - bound <= open_by + 2 * room,
+              "within_gap": bound > -math.inf, "feasible": True}  # fmt: skip
+    best = next(name for name in proven if proven[name])
+    return [*claims, Claim("guarantee", str(word), best, bool(proven.get(word, False)))]
+
+
 def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if len(given) != 2 or given[0].startswith("-"):
@@ -677,10 +921,6 @@ def main(arguments: list[str] | None = None) -> int:
     if any(claim.holds is False for claim in claims):
         return 1
     return 2 if any(claim.holds is None for claim in claims) else 0
-
-
-def check_model(model_path: str, data_path: str) -> list[Claim]:
-    raise Unreadable("not yet")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from ..learning.result import LearningResult
 from ..learning.stored import StoredObjective
 from .format import COUNTS, DROPPED, FACTS, FILE, NAMES, NUMBERS, SHARDED, TRAINING, fingerprint
 from .structure import describe
+from .training import slack_messages, training_digest
 from .values import LeftOut, Writer, described, noted
 
 
@@ -79,10 +80,11 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
         "left_out": left_out,
         "classes": _classes(estimator, writer),
         "model": describe(model, writer),
-        "objective": _objective(model, objective),
+        "objective": _objective(model, objective, certificate),
         "result": _result(result),
         "certificate": _summary(result.certificate),
         "proof": writer.value(result.certificate, "certificate") if certificate else None,
+        "messages": writer.value(slack_messages(objective, result.weights), "messages") if certificate else None,
         "facts": {key: writer.value(getattr(estimator, key), key) for key in FACTS if hasattr(estimator, key)},
         "kind": getattr(estimator, "_kind", None),
         "notes": noted(notes),
@@ -117,7 +119,7 @@ def _classes(estimator: Any, writer: Writer) -> dict[str, Any]:
     }
 
 
-def _objective(model: Any, objective: Any) -> dict[str, Any]:
+def _objective(model: Any, objective: Any, certificate: bool) -> dict[str, Any]:
     if isinstance(objective, StoredObjective):
         return {name: value for name, value in vars(objective).items() if name != "source"}
     source: Any = objective.source if isinstance(objective, SHARDED) else None
@@ -129,6 +131,7 @@ def _objective(model: Any, objective: Any) -> dict[str, Any]:
         "n_examples": int(shards.n_samples if shards is not None else model.n_examples),
         "n_nodes": int(shards.n_nodes if shards is not None else len(model.data.n_states)),
         "fingerprint": fingerprint(objective),
+        "training": training_digest(objective) if certificate else "",
     }
 
 
