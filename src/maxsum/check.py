@@ -141,7 +141,9 @@ class Sums:
 class Terms:
     """Node, edge and clique terms with what certificates need of them (section "The problem")."""
 
-    def __init__(self, edges: np.ndarray, node: Sums, edge: Sums, cliques: tuple[np.ndarray, np.ndarray, Sums], has: np.ndarray):
+    def __init__(
+        self, edges: np.ndarray, node: Sums, edge: Sums, cliques: tuple[np.ndarray, np.ndarray, Sums], has: np.ndarray
+    ):
         self.edges, self.node, self.edge = edges, node, edge
         self.clique_ptr, self.members, self.reward = cliques
         self.has = has  # (N, K): labels that a node has
@@ -164,7 +166,7 @@ class Terms:
             if self.kept is None or len(part) < len(self.edges):
                 shape = (len(part), self.size, self.size)
                 self.kept = [own.reshape(shape) for own in self.edge.rows(part)]
-            yield part, *self.kept
+            yield part, self.kept[0], self.kept[1]
 
     def arc_consistent(self, domain: np.ndarray) -> np.ndarray:
         """Section "Arc consistency": labels without a partner at some edge go, until none does."""
@@ -276,7 +278,15 @@ PROBLEM = {
     "header": "u1:1", "edges": "i4:2", "edge_type": "i4:1", "parts": "i8:1", "unary": "f8:2", "tables": "f8:3", "edge_table": "i4:1",
     "edge_weight": "f8:1", "n_states": "i4:1", "clique_ptr": "i8:1", "clique_nodes": "i4:1", "clique_weights": "f8:2",
 }  # fmt: skip
-COMMON = {"answer": "i8:0", "form": "u1:1", "solver": "u1:1", "score": "f8:0", "bound": "f8:0", "labels": "i4:1", "guarantee": "u1:1"}
+COMMON = {
+    "answer": "i8:0",
+    "form": "u1:1",
+    "solver": "u1:1",
+    "score": "f8:0",
+    "bound": "f8:0",
+    "labels": "i4:1",
+    "guarantee": "u1:1",
+}
 BOXES = ("parent", "node", "label", "relation", "message_set")
 FORMS = {
     "none": {},
@@ -361,7 +371,7 @@ class Problem(Terms):
         for array in (unary, bank, weight, rewards, np.array(offset)):
             need((np.isneginf(array) | (np.abs(array) <= LARGEST)).all(), f"{path} holds nan, inf or a number above {LARGEST}.")
         need(np.isfinite(weight).all() and np.isfinite(rewards).all() and abs(offset) < np.inf, "a weight is not finite.")
-        hard = np.isneginf(bank).any(axis=(1, 2))
+        hard = np.logical_or.reduce(np.isneginf(bank), axis=(1, 2))
         need(not (hard[number] & (weight <= 0)).any(), "an edge with forbidden pairs has a weight that is not positive.")
         need(not np.isneginf(unary).all(axis=1).any(), "a node has no label that is allowed.")
         self.states, self.weight, self.bank, self.number = states, weight, bank, number
@@ -373,7 +383,9 @@ class Problem(Terms):
         super().__init__(edges, node, edge, (ptr, members, reward), has)
         self.unary = unary
         self.offset = Fraction(offset)
-        self.whole_numbers = all((np.isneginf(x) | (x == np.floor(x))).all() for x in (unary, bank, weight, rewards, np.array(offset)))
+        self.whole_numbers = all(
+            (np.isneginf(x) | (x == np.floor(x))).all() for x in (unary, bank, weight, rewards, np.array(offset))
+        )
 
     def score(self, y: np.ndarray | None) -> Value:
         found = None if y is None else self.values(y)
@@ -421,7 +433,9 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     gap = bound - score if known is not None else math.inf
     optimal = known is not None and (gap <= tolerance or (problem.whole_numbers and gap < 1))
     room = tolerance + max((Fraction(4 * EPS) * abs(x) for x in (score, bound) if isinstance(x, Fraction)), default=Fraction(0))
-    same = claimed == score or (isinstance(score, Fraction) and math.isfinite(claimed) and abs(Fraction(claimed) - score) <= room)
+    same = claimed == score or (
+        isinstance(score, Fraction) and math.isfinite(claimed) and abs(Fraction(claimed) - score) <= room
+    )
     below = bound <= upper or (isinstance(bound, Fraction) and math.isfinite(upper) and bound <= Fraction(upper) + room)
     claims = [Claim("score", repr(claimed), shown(score), same), Claim("bound", repr(upper), shown(bound), below)]
     proves = {
@@ -443,7 +457,10 @@ def shown(value: Value) -> str:
 def elimination(problem: Problem, a: dict[str, np.ndarray]) -> Value:
     """Section "Elimination": the sum of the maxima of the bags."""
     n, order, ptr, flat = problem.n_nodes, a["nodes"].tolist(), a["separator_ptr"], a["separators"]
-    need(sorted(order) == list(range(n)) and len(ptr) == n + 1 and cuts(ptr, len(flat)), "the order does not list every node once.")
+    need(
+        sorted(order) == list(range(n)) and len(ptr) == n + 1 and cuts(ptr, len(flat)),
+        "the order does not list every node once.",
+    )
     rank = {v: i for i, v in enumerate(order)}
     numbers, at, states = a["tables"], 0, problem.states
     need((np.isneginf(numbers) | (np.abs(numbers) <= LARGEST)).all(), f"a table holds nan, inf or a number above {LARGEST}.")
@@ -472,7 +489,7 @@ def elimination(problem: Problem, a: dict[str, np.ndarray]) -> Value:
         need(size <= len(numbers) - at, "the separator tables are cut short.")
         own, at = numbers[at : at + size].reshape(shape), at + size
         views = [(laid_out(table, scope, bag), factor) for scope, table, factor in terms]
-        value, error = np.zeros([int(states[w]) for w in bag]), 0.0
+        value, error = np.zeros([int(states[w]) for w in bag]), np.zeros(1)
         for table, factor in views:
             value = value + table * factor
         impossible = np.isneginf(value)
@@ -516,8 +533,13 @@ def search(problem: Problem, a: dict[str, np.ndarray], y: np.ndarray | None, sco
     n_boxes, rows = len(parent), 2 * n_edges + len(problem.members)
     need(n_boxes and all(len(a[name]) == n_boxes for name in BOXES) and len(ptr) > 1, "the search has no boxes or no messages.")
     need((parent[1:] >= 0).all() and (parent[1:] < np.arange(1, n_boxes)).all(), "a box of the search comes before its parent.")
-    need(inside(node[1:], 0, problem.n_nodes) and inside(relation, 0, 4) and inside(number, 0, len(ptr) - 1), "a box is not sound.")
-    need(cuts(ptr, len(index)) and len(index) == len(value) and inside(index, 0, rows * size), "messages of boxes are not sound.")
+    need(
+        inside(node[1:], 0, problem.n_nodes) and inside(relation, 0, 4) and inside(number, 0, len(ptr) - 1),
+        "a box is not sound.",
+    )
+    need(
+        cuts(ptr, len(index)) and len(index) == len(value) and inside(index, 0, rows * size), "messages of boxes are not sound."
+    )
     need((np.abs(value) <= LARGEST).all(), f"a message is no number of at most {LARGEST} in size.")
     children: list[list[int]] = [[] for _ in range(n_boxes)]
     for i in range(1, n_boxes):
@@ -532,7 +554,9 @@ def search(problem: Problem, a: dict[str, np.ndarray], y: np.ndarray | None, sco
 
     # A box that holds nothing above the known labelling by more than this is closed; what it may hold goes into the gap.
     room = tolerance if not problem.whole_numbers else max(tolerance, 1 - Fraction(1, 1 << 4000))
-    gap, upper, stack = Fraction(0), -math.inf, [(0, problem.allowed)]
+    stack = [(0, problem.allowed)]
+    gap: Value = Fraction(0)
+    upper: Value = -math.inf
     while stack:
         i, domain = stack.pop()
         messages, part = np.zeros((rows, size)), slice(ptr[number[i]], ptr[number[i] + 1])
@@ -577,7 +601,10 @@ def excess(problem: Problem, messages: np.ndarray, domain: np.ndarray, score: Va
 def quadratic(problem: Problem, a: dict[str, np.ndarray]) -> Value:
     """Section "Quadratic": the tangent of the concave relaxation at a point bounds every score."""
     n_edges, size, (u, v) = len(problem.edges), problem.size, problem.edges.T
-    need(a["edge"].shape == (2, n_edges, size) and a["mu"].shape == (problem.n_nodes, size), "point or messages have another shape.")
+    need(
+        a["edge"].shape == (2, n_edges, size) and a["mu"].shape == (problem.n_nodes, size),
+        "point or messages have another shape.",
+    )
     need((np.abs(a["edge"]) <= LARGEST).all() and np.isfinite(a["mu"]).all(), "point or messages hold what is no number.")
     if len(problem.members) or np.isneginf(problem.bank).any():
         return math.inf
@@ -610,7 +637,11 @@ def quadratic(problem: Problem, a: dict[str, np.ndarray]) -> Value:
         bowl += int((far * (first - np.where(table >= 0, 1, -1) * second) ** 2).sum())
     slope = (2 * theta + dominance) * (1 << fine) - 2 * dominance * point + 2 * pull
     top = sum(max(row[mask]) for row, mask in zip(slope, allowed, strict=True))
-    parts = Fraction(centres, 1 << shift), Fraction(int(top), 1 << (shift + fine + 1)), Fraction(bowl, 1 << (shift + 2 * fine + 1))
+    parts = (
+        Fraction(centres, 1 << shift),
+        Fraction(int(top), 1 << (shift + fine + 1)),
+        Fraction(bowl, 1 << (shift + 2 * fine + 1)),
+    )
     return problem.offset + sum(parts)
 
 
@@ -665,21 +696,38 @@ class Training(Terms):
         need(good, f"{path} has no header of training data of version 1.")
         n, e, p, (n_nodes, size) = len(a["c"]), len(a["edges"]), len(w), a["loss"].shape
         ptr, truth = a["node_ptr"], a["truth"]
-        need(len(ptr) == len(a["edge_ptr"]) == n + 1 and cuts(ptr, n_nodes) and cuts(a["edge_ptr"], e), "examples are not sound.")
+        need(
+            len(ptr) == len(a["edge_ptr"]) == n + 1 and cuts(ptr, n_nodes) and cuts(a["edge_ptr"], e), "examples are not sound."
+        )
         owner = np.repeat(np.arange(n), np.diff(a["edge_ptr"]))[:, None]
-        need(a["edges"].shape == (e, 2) and ((a["edges"] >= ptr[owner]) & (a["edges"] < ptr[owner + 1])).all(), "edges leave examples.")
+        need(
+            a["edges"].shape == (e, 2) and ((a["edges"] >= ptr[owner]) & (a["edges"] < ptr[owner + 1])).all(),
+            "edges leave examples.",
+        )
         need((a["edges"][:, 0] != a["edges"][:, 1]).all(), "an edge joins a node to itself.")
         need(a["n_states"].shape == truth.shape == (n_nodes,) and inside(a["n_states"], 1, size + 1), "n_states is not sound.")
         need(inside(truth, 0, size) and (truth < a["n_states"]).all(), "a true label is one that its node lacks.")
-        need((a["loss"] >= 0).all() and not a["loss"][np.arange(n_nodes), truth].any(), "a loss is negative, or that of a true label not 0.")
+        need(
+            (a["loss"] >= 0).all() and not a["loss"][np.arange(n_nodes), truth].any(),
+            "a loss is negative, or that of a true label not 0.",
+        )
         for x, rows, index, least in (("x", n_nodes, "node_index", -1), ("f", e, "edge_index", -2)):
             need(cuts(a[x + "_ptr"], len(a[x + "_val"])) and len(a[x + "_ptr"]) == rows + 1, f"rows of {x} are not sound.")
-            need(len(a[x + "_col"]) == len(a[x + "_val"]) and inside(a[x + "_col"], 0, len(a[index])), f"columns of {x} are not sound.")
+            need(
+                len(a[x + "_col"]) == len(a[x + "_val"]) and inside(a[x + "_col"], 0, len(a[index])),
+                f"columns of {x} are not sound.",
+            )
             need(inside(a[index], least, p) and set(a[index].shape[1:]) == {size}, f"{index} is not sound.")
         for name in ("x_val", "f_val", "loss", "c", "row_val"):
             need((np.abs(a[name]) <= LARGEST).all(), f"{name} holds what is no number of at most {LARGEST}.")
-        need((a["f_val"][(a["edge_index"] == -2).any(axis=(1, 2))[a["f_col"]]] > 0).all(), "a feature that forbids pairs is not positive.")
-        need((a["c"] >= 0).all() and inside(a["nonneg"], 0, p) and inside(a["row_col"], 0, p), "weights or the cone are not sound.")
+        need(
+            (a["f_val"][(a["edge_index"] == -2).any(axis=(1, 2))[a["f_col"]]] > 0).all(),
+            "a feature that forbids pairs is not positive.",
+        )
+        need(
+            (a["c"] >= 0).all() and inside(a["nonneg"], 0, p) and inside(a["row_col"], 0, p),
+            "weights or the cone are not sound.",
+        )
         need(cuts(a["row_ptr"], len(a["row_val"])) and len(a["row_col"]) == len(a["row_val"]), "the cone is not sound.")
         self.digest = hashlib.sha256()
         for name in TRAINING:
@@ -693,7 +741,9 @@ class Training(Terms):
         edge = Sums(a["f_ptr"], a["f_col"], a["f_val"], a["edge_index"], w)
         none = np.zeros(0, dtype=np.int64)
         reward = Sums(np.zeros(1, dtype=np.int64), none, np.zeros(0), np.zeros((0, size), dtype=np.int64), w)
-        super().__init__(a["edges"], node, edge, (np.zeros(1, dtype=np.int64), none, reward), np.arange(size) < a["n_states"][:, None])
+        super().__init__(
+            a["edges"], node, edge, (np.zeros(1, dtype=np.int64), none, reward), np.arange(size) < a["n_states"][:, None]
+        )
         self.w, self.cell = w, self.cells_of(truth)
 
     def cells_of(self, y: np.ndarray, edges: Any = slice(None)) -> np.ndarray:
@@ -709,7 +759,8 @@ class Training(Terms):
         domain, bits = self.arc_consistent(self.allowed), shift_of(self.w)
         guess, y, forest = tree_messages(self, domain)
         if not forest:
-            guess, y = averaged(self, domain, guess) if messages is None else (messages, y)
+            guess = averaged(self, domain, guess) if messages is None else messages
+            y = np.where(domain, self.thetas(guess)[0], -np.inf).argmax(axis=1)
         truth, found, other = self.values(self.a["truth"]), self.maxima(guess, domain), self.values(y)
         if truth is None or found is None:
             raise Unreadable("a true labelling is forbidden.")
@@ -724,7 +775,11 @@ class Training(Terms):
     def lower_bound(self, examples: np.ndarray, keys: list[np.ndarray], alpha: np.ndarray, mu: np.ndarray) -> Value:
         """Section "Planes and multipliers"; -inf if the numbers are no proof."""
         a, n, first = self.a, len(self.a["c"]), len(self.a["nonneg"])
-        if not len(examples) == len(keys) == len(alpha) or not inside(examples, 0, n) or len(mu) != first + len(a["row_ptr"]) - 1:
+        if (
+            not len(examples) == len(keys) == len(alpha)
+            or not inside(examples, 0, n)
+            or len(mu) != first + len(a["row_ptr"]) - 1
+        ):
             return -math.inf
         if not (np.isfinite(alpha) & (alpha >= 0)).all() or not (np.isfinite(mu) & (mu >= 0)).all():
             return -math.inf
@@ -739,13 +794,22 @@ class Training(Terms):
         y = a["truth"].copy()
         for j, key, own in zip(examples.tolist(), keys, mass.tolist(), strict=True):
             nodes, edges = (np.arange(ptr[j], ptr[j + 1]) for ptr in (a["node_ptr"], a["edge_ptr"]))
-            if key.dtype.kind not in "iu" or key.shape != nodes.shape or not (inside(key, 0, self.size) and self.has[nodes, key].all()):
+            if (
+                key.dtype.kind not in "iu"
+                or key.shape != nodes.shape
+                or not (inside(key, 0, self.size) and self.has[nodes, key].all())
+            ):
                 return -math.inf
             y[nodes] = key
-            for place, items, true, new in ((0, nodes, a["truth"][nodes], y[nodes]), (1, edges, self.cell[edges], self.cells_of(y, edges))):
+            for place, items, true, new in (
+                (0, nodes, a["truth"][nodes], y[nodes]),
+                (1, edges, self.cell[edges], self.cells_of(y, edges)),
+            ):
                 some = np.flatnonzero(true != new)
                 for cells, sign in ((true, 1), (new, -1)):
-                    parts[place].append((items[some], cells[some].astype(np.int64), np.full(len(some), sign * own, dtype=object)))
+                    parts[place].append(
+                        (items[some], cells[some].astype(np.int64), np.full(len(some), sign * own, dtype=object))
+                    )
             y[nodes] = a["truth"][nodes]
         value, u = Fraction(0), np.zeros(len(self.w), dtype=object)
         fine = max(self.node.shifts[0], self.edge.shifts[0])
@@ -768,7 +832,9 @@ class Training(Terms):
         # the rows of the cone, each with its multiplier
         mu_bits, row_bits, force = shift_of(mu), shift_of(a["row_val"]), np.zeros(len(u), dtype=object)
         np.add.at(force, a["nonneg"], np.left_shift(whole(mu[:first], mu_bits), row_bits))
-        np.add.at(force, a["row_col"], whole(a["row_val"], row_bits) * np.repeat(whole(mu[first:], mu_bits), np.diff(a["row_ptr"])))
+        np.add.at(
+            force, a["row_col"], whole(a["row_val"], row_bits) * np.repeat(whole(mu[first:], mu_bits), np.diff(a["row_ptr"]))
+        )
         shift = max(bits + fine, mu_bits + row_bits)
         u = np.left_shift(u, shift - bits - fine) + np.left_shift(force, shift - mu_bits - row_bits)
         return value - Fraction(int((u * u).sum()), 1 << (2 * shift + 1))
@@ -812,15 +878,15 @@ def tree_messages(terms: Terms, domain: np.ndarray) -> tuple[np.ndarray, np.ndar
     return messages, y, sum(parent >= 0 for _, parent, _ in order) == n_edges
 
 
-def averaged(terms: Terms, domain: np.ndarray, messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def averaged(terms: Terms, domain: np.ndarray, messages: np.ndarray) -> np.ndarray:
     """Messages for graphs with cycles: each edge in turn shares the best of both its nodes' scores between them (MPLP of Globerson &
     Jaakkola 2007), edges without a common node at once. No step raises the bound."""
     (u, v), size, n_edges = terms.edges.T, terms.size, len(terms.edges)
     colour, taken = np.full(n_edges, -1), [set[int]() for _ in range(terms.n_nodes)]
-    for e, (a, b) in enumerate(terms.edges.tolist()):
-        colour[e] = next(c for c in range(n_edges) if c not in taken[a] and c not in taken[b])
-        taken[a].add(int(colour[e]))
-        taken[b].add(int(colour[e]))
+    for i, (a, b) in enumerate(terms.edges.tolist()):
+        colour[i] = next(c for c in range(n_edges) if c not in taken[a] and c not in taken[b])
+        taken[a].add(int(colour[i]))
+        taken[b].add(int(colour[i]))
     groups = [np.flatnonzero(colour == c) for c in range(colour.max() + 1)]
     tables = [np.where(domain[u[e]][:, :, None] & domain[v[e]][:, None, :], terms.edge.rows(e)[0].reshape(-1, size, size), -np.inf)
               for e in groups]  # fmt: skip
@@ -832,7 +898,7 @@ def averaged(terms: Terms, domain: np.ndarray, messages: np.ndarray) -> tuple[np
             for side, node in ((0, u[e]), (1, v[e])):
                 half = np.where(domain[node], 0.5 * both.max(axis=2 - side), 0.0)
                 messages[side * n_edges + e], theta[node] = np.where(domain[node], own[side] - half, 0.0), half
-    return messages, np.where(domain, theta, -np.inf).argmax(axis=1)
+    return messages
 
 
 def unpacked(given: Any, arrays: dict[str, np.ndarray]) -> Any:
@@ -866,20 +932,28 @@ def check_model(model_path: str, data_path: str) -> list[Claim]:
         examples, alpha, mu = (np.asarray(fields[name]) for name in ("examples", "alpha", "mu"))
         keys, messages = [np.asarray(key) for key in fields["keys"]], unpacked(header.get("messages"), arrays)
         w = np.concatenate([arrays["weights"], arrays["more_weights"]]).astype(np.float64)
-        claimed, least, gap, relative = (float(unpacked(result[x], arrays)) for x in ("objective", "lower_bound", "gap", "relative_gap"))
+        claimed, least, gap, relative = (
+            float(unpacked(result[x], arrays)) for x in ("objective", "lower_bound", "gap", "relative_gap")
+        )
         word, exact = result["guarantee"], result["oracle_guarantee"] == "optimal"
         facts = " ".join(str(told[name]) for name in FACTS)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise Unreadable(f"{model_path} describes no model with a proof ({error}).") from None
     need(examples.dtype.kind in "iu" and alpha.dtype.kind == mu.dtype.kind == "f", "the multipliers are not numbers.")
-    need(examples.ndim == alpha.ndim == mu.ndim == w.ndim == 1 and (np.abs(w) <= LARGEST).all(), "weights or multipliers are not sound.")
+    need(
+        examples.ndim == alpha.ndim == mu.ndim == w.ndim == 1 and (np.abs(w) <= LARGEST).all(),
+        "weights or multipliers are not sound.",
+    )
     data = Training(data_path, w)
     found = " ".join(str(data.header.get(name)) for name in FACTS)
     same = data.digest.hexdigest()
     claims = [Claim("data", digest[:20], same[:20], digest == same), Claim("objective of", facts, found, facts == found)]
     need(len(w) == data.header.get("n_weights"), "the model has another number of weights than the data.")
     claims.append(Claim("weights", "in the cone", "in the cone" if data.in_cone() else "outside", data.in_cone()))
-    need(messages is None or (messages.shape == (len(data.ends), data.size) and (np.abs(messages) <= LARGEST).all()), "messages are not sound.")
+    need(
+        messages is None or (messages.shape == (len(data.ends), data.size) and (np.abs(messages) <= LARGEST).all()),
+        "messages are not sound.",
+    )
     high, low, forest = data.objective(messages)
     bound = data.lower_bound(examples, keys, alpha, mu)
     room = Fraction(TOLERANCE) * high

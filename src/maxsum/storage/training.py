@@ -19,12 +19,26 @@ FORMAT, VERSION = "maxsum-training", 1
 _SURROGATES = ("margin", "lp")
 _SECONDS = 20.0  # for all messages of a model: what saving may take longer, in exchange for a check that needs no solver
 _CLOSED = 1e-7  # relative gap of an example below which better messages are not looked for
-_DESIGN = ("node_ptr", "edge_ptr", "edges", "x_ptr", "x_col", "x_val", "node_index", "f_ptr", "f_col", "f_val", "edge_index", "truth", "loss")
+_DESIGN = (
+    "node_ptr",
+    "edge_ptr",
+    "edges",
+    "x_ptr",
+    "x_col",
+    "x_val",
+    "node_index",
+    "f_ptr",
+    "f_col",
+    "f_val",
+    "edge_index",
+    "truth",
+    "loss",
+)
 
 
 def training_arrays(objective: Any) -> dict[str, np.ndarray] | None:
     """The arrays of a training file, in their order; None for objectives that such a file does not describe."""
-    design = getattr(objective, "design", None)
+    design: Any = getattr(objective, "design", None)
     plain = getattr(objective, "surrogate", None) in _SURROGATES and not getattr(objective, "smoothing", 0.0)
     if not plain or not hasattr(design, "loss") or len(design.clique_ptr) or design.node_step[1]:
         return None
