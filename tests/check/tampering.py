@@ -25,7 +25,9 @@ from maxsum.storage import save_training
 from maxsum.storage.format import FILE
 
 SOLVERS = ("TreeDP", "JunctionTree", "TRWS", "BranchAndBound", "QPRelaxation", "LinearProgram", "ICM", "Exhaustive")
-ROOM = 1e-7  # a claim that is false by less than this, relative to the numbers, is not called a lie: room of the verdicts is below
+ROOM = (
+    1e-7  # a claim that is false by less than this, relative to the numbers, is not called a lie: room of the verdicts is below
+)
 
 
 class Case(NamedTuple):
@@ -42,7 +44,9 @@ class Case(NamedTuple):
 def small_problem(rng: np.random.Generator) -> ms.Problem:
     """A problem that can be enumerated: real or whole numbers, unequal label counts, forbidden pairs, cliques, any scale and offset."""
     kind, size = rng.integers(5), int(rng.integers(1, 4))
-    graph = (ms.Graph.chain(int(rng.integers(1, 6))), ms.Graph.grid(2, 3), ms.Graph.complete(int(rng.integers(2, 6))))[rng.integers(3)]
+    graph = (ms.Graph.chain(int(rng.integers(1, 6))), ms.Graph.grid(2, 3), ms.Graph.complete(int(rng.integers(2, 6))))[
+        rng.integers(3)
+    ]
     n, scale = graph.n_nodes, 10.0 ** rng.integers(-3, 4)
     unary, tables = rng.normal(size=(n, size)), rng.normal(size=(int(rng.integers(1, 3)), size, size))
     weight = rng.normal(size=graph.n_edges)
@@ -219,7 +223,10 @@ def tampered_models(rng: np.random.Generator, folder: Any = None) -> Iterator[tu
                 yield Case(paths, decidable, f"{type(net).__name__}: as written"), trained
                 for what, new_header, new_arrays in _touched_models(rng, header, arrays):
                     seal(paths[0], new_header, new_arrays)
-                    yield Case(paths, _judge_model(trained, header, new_header, new_arrays), f"{type(net).__name__}: {what}"), trained
+                    yield (
+                        Case(paths, _judge_model(trained, header, new_header, new_arrays), f"{type(net).__name__}: {what}"),
+                        trained,
+                    )
 
 
 def seal(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -233,7 +240,16 @@ def seal(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> N
 def _touched_models(rng: np.random.Generator, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Iterator[Any]:
     result = header["result"]
     for name in ("objective", "lower_bound", "gap", "relative_gap"):
-        for value in (1e-6, 0.0, result[name] * 0.9, result[name] * 1.1, result[name] + 1e-3, -1.0, {"float": "inf"}, {"float": "-inf"}):
+        for value in (
+            1e-6,
+            0.0,
+            result[name] * 0.9,
+            result[name] * 1.1,
+            result[name] + 1e-3,
+            -1.0,
+            {"float": "inf"},
+            {"float": "-inf"},
+        ):
             yield f"{name} is {value}", {**header, "result": {**result, name: value}}, arrays
     for word in ("optimal", "feasible", "infeasible", "nonsense"):
         yield f"guarantee is {word}", {**header, "result": {**result, "guarantee": word}}, arrays
@@ -256,7 +272,9 @@ def _touched_models(rng: np.random.Generator, header: dict[str, Any], arrays: di
             yield f"alpha times {factor}", {**copy.deepcopy(header), "result": most}, {**arrays, alpha: arrays[alpha] * factor}
 
 
-def _judge_model(trained: Trained, before: dict[str, Any], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bool | None:
+def _judge_model(
+    trained: Trained, before: dict[str, Any], header: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> bool | None:
     objective, told, result = trained.net.objective_, header["objective"], header["result"]
     if any(told[name] != before["objective"][name] for name in ("C", "n_examples", "n_nodes", "training", "surrogate")):
         return True

@@ -16,7 +16,7 @@ from tampering import tampered_answers, tampered_models
 import maxsum as ms
 from maxsum import check
 from maxsum.core.answers import read_answer, save_answer
-from maxsum.storage import save_training, verify_model
+from maxsum.storage import verify_model
 
 ROOT = Path(__file__).parents[2]
 N_ANSWERS, N_MODELS = 600, 400
@@ -38,7 +38,9 @@ def accepted(call) -> bool:
 
 def test_it_imports_nothing_of_ours_and_is_one_file():
     source = (ROOT / "src/maxsum/check.py").read_text(encoding="utf-8")
-    names = {alias.name.split(".")[0] for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import) for alias in node.names}
+    names = {
+        alias.name.split(".")[0] for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import) for alias in node.names
+    }
     names |= {(node.module or "").split(".")[0] for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
     assert names <= {"numpy"} | set(sys.stdlib_module_names)
     assert not any(node.level for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom))
