@@ -98,6 +98,8 @@ def _dense(sample: GraphSample) -> np.ndarray:
 
 def _columns(sample: GraphSample, columns: np.ndarray) -> np.ndarray:
     used, place = np.unique(columns, return_inverse=True)
+    if used.max(initial=-1) >= sample.X.shape[1]:
+        raise InvalidSampleError(f"a tree asks for feature {used[-1]}; the sample has {sample.X.shape[1]}, counted from 0.")
     x = sample.X[:, used]
     return np.asarray(x if isinstance(x, np.ndarray) else x.toarray())[:, place.reshape(-1)]
 
