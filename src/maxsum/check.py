@@ -269,12 +269,13 @@ COMMON = {
     "labels": "i4:1",
     "guarantee": "u1:1",
 }
+RECIPE = {"passes": "u1:1", "effort": "u1:1", "level": "f8:0"}  # from version 2 on
 BOXES = ("parent", "node", "label", "relation", "message_set")
 FORMS = {
     "none": {},
     "messages": {"edge": "f8:3", "clique": "f8:2"},
     "elimination": {"nodes": "i4:1", "separator_ptr": "i8:1", "separators": "i4:1", "tables": "f8:1"},
-    "search": {**dict.fromkeys(BOXES, "i4:1"), "ptr": "i8:1", "index": "i8:1", "value": "f8:1"},
+    "search": {**dict.fromkeys(BOXES, "i4:1"), "ptr": "i8:1", "index": "i8:1", "value": "f8:1", **RECIPE},
     "quadratic": {"edge": "f8:3", "mu": "f8:2"},
 }
 
@@ -421,7 +422,7 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     version = int(a["answer"]) if "answer" in a and a["answer"].ndim == 0 and a["answer"].dtype.kind == "i" else 0
     need(version in (1, 2), f"{answer_path} is an answer of version {version}; this file reads 1 and 2.")
     need(form in FORMS, f"{answer_path} has a certificate of the form {form!r}; this file checks {', '.join(FORMS)}.")
-    of_kind(a, {**COMMON, **FORMS[form]}, {"labels", "guarantee"}, answer_path)
+    of_kind(a, {**COMMON, **FORMS[form]}, {"labels", "guarantee", "passes", "effort", "level"}, answer_path)
     need((version == 2) == ("guarantee" in a), "answers have a guarantee from version 2 on.")
     y = a.get("labels")
     need(y is None or (y.shape == (problem.n_nodes,) and inside(y, 0, 2**31) and (y < problem.states).all()),
@@ -458,6 +459,8 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     same = claimed == score or (
         isinstance(score, Fraction) and math.isfinite(claimed) and abs(Fraction(claimed) - score) <= room
     )
+    if form == "search" and optimal:  # boxes may be closed by less or by more, as long as that counts as nothing
+        room += tolerance
     below = bound <= upper or (isinstance(bound, Fraction) and math.isfinite(upper) and bound <= Fraction(upper) + room)
     claims = [Claim("score", repr(claimed), shown(score), same), Claim("bound", repr(upper), shown(bound), below)]
     proves = {
@@ -551,73 +554,172 @@ def laid_out(table: np.ndarray, scope: tuple[int, ...], bag: tuple[int, ...]) ->
 def search(problem: Problem, a: dict[str, np.ndarray], y: np.ndarray | None, score: Value, tolerance: Fraction) -> Value:
     """Section "Search": replay the branching tree; the bound is that of the worst box that it leaves open."""
     parent, node, label, relation, number = (a[name] for name in BOXES)
-    ptr, index, value, n_edges, size = a["ptr"], a["index"], a["value"], len(problem.edges), problem.size
-    n_boxes, rows = len(parent), 2 * n_edges + len(problem.members)
-    need(n_boxes and all(len(a[name]) == n_boxes for name in BOXES) and len(ptr) > 1, "the search has no boxes or no messages.")
+    ptr, index, value, size, n_boxes = a["ptr"], a["index"], a["value"], problem.size, len(a["parent"])
+    passes, effort = (a.get(name, np.zeros(n_boxes, dtype=np.uint8)) for name in ("passes", "effort"))
+    per_box, places = (node, label, relation, number, passes, effort), len(problem.ends) * size
+    need(n_boxes and all(len(own) == n_boxes for own in per_box) and len(ptr), "the search has no boxes.")
     need((parent[1:] >= 0).all() and (parent[1:] < np.arange(1, n_boxes)).all(), "a box of the search comes before its parent.")
-    need(
-        inside(node[1:], 0, problem.n_nodes) and inside(relation, 0, 4) and inside(number, 0, len(ptr) - 1),
-        "a box is not sound.",
-    )
-    need(
-        cuts(ptr, len(index)) and len(index) == len(value) and inside(index, 0, rows * size), "messages of boxes are not sound."
-    )
+    need(inside(node[1:], 0, problem.n_nodes) and inside(relation, 0, 4), "a box of the search is not sound.")
+    need(inside(number, -1, len(ptr) - 1) and inside(effort, 0, 27), "a box of the search has no messages, or too much to do.")
+    need(cuts(ptr, len(index)) and len(index) == len(value) and inside(index, 0, places), "messages of boxes are not sound.")
     need((np.abs(value) <= LARGEST).all(), f"a message is no number of at most {LARGEST} in size.")
+    level = float(a.get("level", 0.0))
+    need(0 <= level < math.inf, f"the level of the search is {level}.")
     children: list[list[int]] = [[] for _ in range(n_boxes)]
     for i in range(1, n_boxes):
         children[parent[i]].append(i)
-    kept = [np.arange(size)[None] != label[:, None], np.arange(size)[None] == label[:, None],
-            np.arange(size)[None] < label[:, None], np.arange(size)[None] >= label[:, None]]  # fmt: skip
 
-    def covered(i: int, domain: np.ndarray) -> bool:
-        nodes = {int(node[c]) for c in children[i]}
-        left = [kept[relation[c]][c] for c in children[i]]
-        return len(nodes) == 1 and not (domain[nodes.pop()] & ~np.any(left, axis=0)).any()
+    def kept(box: int) -> np.ndarray:
+        mask: np.ndarray = (np.not_equal, np.equal, np.less, np.greater_equal)[relation[box]](np.arange(size), label[box])
+        return mask
 
     # A box that holds nothing above the known labelling by more than this is closed; what it may hold goes into the gap.
-    room = tolerance if not problem.whole_numbers else max(tolerance, 1 - Fraction(1, 1 << 4000))
-    stack = [(0, problem.allowed)]
-    gap: Value = Fraction(0)
-    upper: Value = -math.inf
+    room = max(tolerance, Fraction(level), 1 - Fraction(1, 1 << 4000) if problem.whole_numbers else tolerance)
+    plain = not len(problem.members)  # passes and enumeration are for problems without cliques
+    stack = [(0, problem.allowed, np.zeros((len(problem.ends), size), dtype=np.float32))]
+    left: list[Value] = [Fraction(0)] if y is not None else [-math.inf]
     while stack:
-        i, domain = stack.pop()
-        messages, part = np.zeros((rows, size)), slice(ptr[number[i]], ptr[number[i] + 1])
-        messages.reshape(-1)[index[part]] = value[part]
-        above: Value = math.inf
-        while True:
-            domain = problem.arc_consistent(domain)
-            if y is None or not domain.any(axis=1).all():
-                above = math.inf if y is None and domain.any(axis=1).all() else -math.inf
-                break
-            above, (v, k), limit = excess(problem, messages, domain, score)
-            worse = limit <= room
-            if above <= room or not worse.any():
-                break
-            gap = max(gap, limit[worse].max())
-            domain[v[worse], k[worse]] = False
-        if above <= room:
-            gap = max(gap, above)
-        elif covered(i, domain):
+        i, domain, inherited = stack.pop()
+        messages = inherited.astype(np.float64)
+        if number[i] >= 0:
+            part, messages = slice(ptr[number[i]], ptr[number[i] + 1]), np.zeros_like(messages)
+            messages.reshape(-1)[index[part]] = value[part]
+        domain, above = shrink(problem, messages, domain, y, score, room, left)
+        if above is not None and passes[i] and plain:
+            messages = trws(problem, messages, domain, int(passes[i]))
+            domain, above = shrink(problem, messages, domain, y, score, room, left)
+        if above is None:
+            continue
+        nodes = {int(node[child]) for child in children[i]}
+        if len(nodes) == 1 and not (domain[min(nodes)] & ~np.any([kept(child) for child in children[i]], axis=0)).any():
+            with np.errstate(over="ignore"):
+                short = messages.astype(np.float32)
             for child in children[i]:
                 smaller = domain.copy()
-                smaller[node[child]] &= kept[relation[child]][child]
-                stack.append((child, smaller))
-        elif y is None:
-            upper = max(upper, problem.height(messages, domain))
+                smaller[node[child]] &= kept(child)
+                stack.append((child, smaller, np.where(np.isfinite(short), short, 0)))
         else:
-            gap = max(gap, above)
-    return upper if y is None else score + gap
+            if y is None:
+                above = problem.height(messages, domain)
+            left.append(enumerated(problem, messages, domain, above, None if y is None else room, 1 << int(effort[i]))
+                        if effort[i] and plain else above)  # fmt: skip
+    return max(left) if y is None else score + max(left)
 
 
-def excess(problem: Problem, messages: np.ndarray, domain: np.ndarray, score: Value) -> tuple[Value, Any, np.ndarray]:
-    """How far a box may lie above a score, and for each label of the box (given by rows and cells) the part of it that has the label."""
-    v, k = cells = np.nonzero(domain)
-    found = problem.maxima(messages, domain)
-    if found is None:
-        return -math.inf, cells, np.zeros(len(v))
-    above = problem.offset + Fraction(sum(int(part.sum()) for part in found[:3]), 1 << found[3]) - score
-    less = found[0][v] - problem.theta_exact(v, k, messages, found[3])
-    return above, cells, np.array([above - Fraction(int(x), 1 << found[3]) for x in less], dtype=object)
+def shrink(
+    problem: Problem, messages: np.ndarray, domain: np.ndarray, y: Any, score: Value, room: Value, left: list[Value]
+) -> tuple[np.ndarray, Value | None]:
+    """Remove labels that lead nowhere; the domain that is left, and how far it may lie above the score, None if it is closed."""
+    while True:
+        domain = problem.arc_consistent(domain)
+        if not domain.any(axis=1).all():
+            return domain, None
+        if y is None:
+            return domain, math.inf
+        (v, k), found = np.nonzero(domain), problem.maxima(messages, domain)
+        if found is None:
+            return domain, None
+        above = problem.offset + Fraction(sum(int(part.sum()) for part in found[:3]), 1 << found[3]) - score
+        less = found[0][v] - problem.theta_exact(v, k, messages, found[3])
+        limit = np.array([above - Fraction(int(x), 1 << found[3]) for x in less], dtype=object)
+        worse = limit <= room
+        if above <= room or not worse.any():
+            left += [above] if above <= room else []
+            return domain, None if above <= room else above
+        left.append(limit[worse].max())
+        domain[v[worse], k[worse]] = False
+
+
+def trws(problem: Problem, messages: np.ndarray, domain: np.ndarray, count: int) -> np.ndarray:
+    """Passes of TRW-S (Kolmogorov 2006) on a box, from the last node to the first, then in turn. Any result is valid."""
+    kind = np.float32 if problem.whole_numbers else np.float64
+    n_edges, sent = len(problem.edges), messages.astype(kind)
+    top = np.where(problem.allowed, problem.unary, -np.inf).max(axis=1, keepdims=True)
+    unary = np.where(domain, problem.unary - top, -np.inf).astype(kind)
+    tables = [value[j].astype(kind) for _, value, _ in problem.chunks() for j in range(len(value))]
+    other = np.concatenate([problem.edges[:, 1], problem.edges[:, 0]])
+    with np.errstate(invalid="ignore", over="ignore"):
+        for iteration in range(count):
+            forward = iteration % 2 == 1
+            for v in range(problem.n_nodes) if forward else range(problem.n_nodes - 1, -1, -1):
+                mine, some = problem.order[problem.at[v] : problem.at[v + 1]], domain[v]
+                later = mine[(other[mine] > v) == forward]
+                share = (unary[v, some] - sent[mine][:, some].sum(axis=0)) / max(len(later), len(mine) - len(later), 1)
+                for m in later.tolist():
+                    sent[m, some] += share
+                    table = tables[m] if m < n_edges else tables[m - n_edges].T
+                    out = np.where(domain[other[m]], (sent[m, some][:, None] + table[some]).max(axis=0), -np.inf)
+                    sent[(m + n_edges) % (2 * n_edges)] = np.where(np.isneginf(out), 0, out.max() - out)
+    sent = sent.astype(np.float64)
+    return np.where(domain[problem.ends] & (np.abs(sent) <= LARGEST), sent, 0.0)
+
+
+def enumerated(
+    problem: Problem, messages: np.ndarray, domain: np.ndarray, above: Value, room: Value | None, most: int
+) -> Value:
+    """How far the labellings of a box may lie above the score, by trying them node by node; ``above`` if there are too many.
+
+    Terms lose something against their maxima; losses are counted in units, rounded down, up to ``needed``, at which a labelling is not
+    above the room. Without a room only forbidden pairs count, and a box of nothing else holds no labelling.
+    """
+    found, (u, v), (row, cell) = problem.maxima(messages, domain), problem.edges.T, np.nonzero(domain)
+    if found is None or len(row) > 1024 or (room is None and not problem.hard):
+        return -math.inf if found is None else above
+    shift, n = found[3], problem.n_nodes
+    wanted = 1 if room is None else math.ceil((above - room) * (1 << shift))
+    bits = 61 - ((n + 1) * (int(problem.degree.max(initial=0)) + 2)).bit_length()  # so that no sum of losses overflows
+    unit = max(1, wanted >> bits)
+    needed = -(-wanted // unit)
+    loss, pairs, place = (
+        np.zeros(len(row), dtype=np.int64),
+        np.zeros((len(row), len(row)), dtype=np.int64),
+        np.zeros(domain.shape, dtype=int),
+    )
+    place[row, cell] = np.arange(len(row))
+    if room is not None:
+        exact = found[0][row] - problem.theta_exact(row, cell, messages, shift)
+        loss = np.minimum(exact // unit, needed).astype(np.int64)
+    for part, value, _ in problem.chunks():
+        e, k, m = np.nonzero(domain[u[part]][:, :, None] & domain[v[part]][:, None, :])
+        lost, free = np.full(len(e), needed), np.isfinite(value[e, k, m])
+        e = part[e]
+        if room is None:
+            lost[free] = 0
+        else:
+            ei, ki, mi = e[free], k[free], m[free]
+            score = problem.edge.exact(ei, ki * problem.size + mi, shift)
+            score = score + whole(messages[ei, ki], shift) + whole(messages[len(u) + ei, mi], shift)
+            lost[free] = np.minimum((found[1][ei] - score) // unit, needed).astype(np.int64)
+        for first, second in ((place[u[e], k], place[v[e], m]), (place[v[e], m], place[u[e], k])):
+            np.add.at(pairs, (first, second), lost)
+    # First come nodes with few labels that lose much.
+    size, start, order = domain.sum(axis=1), np.cumsum(domain.sum(axis=1)) - domain.sum(axis=1), []
+    mean = np.add.reduceat(np.add.reduceat(pairs, start, axis=0), start, axis=1) / np.outer(size, size)
+    within, without, still = np.add.reduceat(loss, start) / size + 1e-9 * needed, mean.sum(axis=1), np.ones(n, dtype=bool)
+    for _ in range(n):
+        order.append(int(np.where(still, size / (within + 0.3 * without), np.inf).argmin()))
+        still[order[-1]] = False
+        within, without = within + mean[order[-1]], without - mean[order[-1]]
+    labels = [start[w] + np.arange(size[w]) for w in order]
+    # rows of partial labellings: what they have lost, and what each label of the nodes to come would lose
+    least, opened, stack = 1 << 62, 0, [(0, np.zeros(1, dtype=np.int64), [loss[own][None] for own in labels])]
+    while stack:
+        depth, spent, rest = stack.pop()
+        here = (spent + sum((own.min(axis=1) for own in rest[1:]), np.zeros(1, dtype=np.int64)))[:, None] + rest[0]
+        least = min(least, int(here.min(where=here >= needed, initial=least)))
+        r, k = np.nonzero(here < needed)
+        opened += len(r)
+        if depth == n - 1 or opened > 4 * most:
+            least = min(least, int(here.min()))
+            continue
+        for begin in range(0, len(r), 1 << 14):
+            some, chosen = r[begin : begin + (1 << 14)], k[begin : begin + (1 << 14)]
+            brings = pairs[labels[depth][chosen]]
+            after = [own[some] + brings[:, to_come] for own, to_come in zip(rest[1:], labels[depth + 1 :], strict=True)]
+            stack.append((depth + 1, spent[some] + rest[0][some, chosen], after))
+    if room is None:
+        return -math.inf if least >= needed else above
+    return above - Fraction(least * unit, 1 << shift)
 
 
 def quadratic(problem: Problem, a: dict[str, np.ndarray]) -> Value:

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tampering import seal, small_problem, tampered_answers, tampered_models
+from tampering import best_score, seal, small_problem, tampered_answers, tampered_models
 from typer.testing import CliRunner
 
 import maxsum as ms
@@ -23,7 +24,7 @@ from maxsum.storage import save_training, verify_model
 from maxsum.storage.format import FILE
 
 ROOT = Path(__file__).parents[2]
-N_ANSWERS, N_MODELS = 600, 400
+N_ANSWERS, N_MODELS = 400, 200
 
 
 def verdict(paths) -> int:
@@ -78,6 +79,10 @@ def test_no_lie_of_an_answer_passes(tmp_path, capsys):
     for case in itertools.islice(tampered_answers(np.random.default_rng(0), tmp_path), N_ANSWERS):
         found = verdict(case.paths)
         problem = ms.read_problem(case.paths[0])
+        if found < 2:
+            proven = float(check.check_answer(*map(str, case.paths))[1].found)
+            best = float(best_score(problem))
+            assert proven >= best - 1e-15 * abs(best), f"{case.what}: {proven} is called a bound, {best} is reached"
         ours = accepted(lambda: read_answer(case.paths[1], problem).verify(problem))  # noqa: B023
         count[case.lie, found, ours] += 1
         assert found in (0, 1, 2)
@@ -213,3 +218,42 @@ def test_the_command_line_writes_what_the_checker_needs(tmp_path):
     assert done.exit_code == 0, done.output
     assert verdict(told[1:]) == 0
     assert CliRunner().invoke(app, ["fit", told[0], "--out", told[1], "--save-data", told[2]]).exit_code == 2
+
+
+def random_search(rng, problem) -> dict[str, np.ndarray]:
+    """A branching tree of any boxes, messages, passes and efforts: valid or not, what it proves must be true."""
+    n_boxes, size = int(rng.integers(1, 6)), problem.n_labels
+    n_places = (2 * problem.n_edges + problem.cliques.n_members) * size
+    parent = np.array([0] + [int(rng.integers(i)) for i in range(1, n_boxes)])
+    node, label = rng.integers(problem.n_nodes, size=n_boxes), rng.integers(size, size=n_boxes)
+    relation = rng.integers(4, size=n_boxes)
+    if n_boxes > 2 and rng.random() < 0.7:  # a split into a label and the others
+        parent[1:3], node[2], label[2], relation[1:3] = 0, node[1], label[1], [0, 1]
+    n_entries = int(rng.integers(0, n_places + 1)) if n_places else 0
+    boxes = dict(parent=parent, node=node, label=label, relation=relation, message_set=rng.integers(-1, 1, size=n_boxes))
+    return {
+        **{name: own.astype(np.int32) for name, own in boxes.items()},
+        "ptr": np.array([0, n_entries]),
+        "index": rng.choice(max(n_places, 1), size=n_entries, replace=False),
+        "value": rng.normal(size=n_entries),
+        "passes": rng.integers(0, 4, size=n_boxes).astype(np.uint8),
+        "effort": rng.choice([0, 1, 3, 12], size=n_boxes).astype(np.uint8),
+        "level": np.float64(rng.choice([0.0, 0.0, 0.5])),
+    }
+
+
+def test_no_search_proves_what_is_false():
+    rng, tight = np.random.default_rng(0), 0
+    for _ in range(80):
+        problem = small_problem(rng)
+        labels = np.array([rng.integers(k) for k in problem.n_states], dtype=np.int32)
+        if rng.random() < 0.6 and (found := ms.solve(problem)).labels is not None:
+            labels = found.labels
+        best, own, tree = best_score(problem), as_checked(problem), random_search(rng, problem)
+        score = own.score(labels)
+        known = labels if np.isfinite(float(score)) else None
+        tolerance = Fraction(0) if known is None else Fraction(1e-9) * Fraction(own.variation(labels))
+        bound = check.search(own, tree, known, score, tolerance)
+        assert bound >= best, tree
+        tight += bound == best
+    assert tight > 20
