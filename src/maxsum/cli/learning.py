@@ -75,14 +75,14 @@ def fit(
     proof: Annotated[
         bool, typer.Option("--proof", help="Keep the proof in the model, for `maxsum verify MODEL DATA`.")
     ] = False,
+    json: JsonOption = False,
+    progress: ProgressOption = None,
     save_data: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="With --proof: the training data as numbers, for `python -m maxsum.check MODEL FILE`."
         ),
     ] = None,
-    json: JsonOption = False,
-    progress: ProgressOption = None,
     help_settings: Annotated[
         bool,
         typer.Option("--help-settings", callback=lambda wanted: _settings(wanted), is_eager=True, help="List all settings."),

@@ -23,8 +23,6 @@ class StoredObjective:
         SHA-256 of data and weights of examples, as in checkpoints.
     source : str
         The file.
-    training : str
-        SHA-256 of the training file (`maxsum.storage.save_training`), if the model keeps its proof.
     """
 
     surrogate: str
@@ -34,7 +32,6 @@ class StoredObjective:
     n_nodes: int
     fingerprint: str
     source: str
-    training: str = ""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -98,8 +98,8 @@ def _dense(sample: GraphSample) -> np.ndarray:
 
 def _columns(sample: GraphSample, columns: np.ndarray) -> np.ndarray:
     used, place = np.unique(columns, return_inverse=True)
-    if used.max(initial=-1) >= sample.X.shape[1]:
-        raise InvalidSampleError(f"a tree asks for feature {used[-1]}; the sample has {sample.X.shape[1]}, counted from 0.")
+    if len(used) and not 0 <= used[0] <= used[-1] < sample.X.shape[1]:
+        raise InvalidSampleError(f"trees test feature {used[0]} to {used[-1]}, but samples have {sample.X.shape[1]} features.")
     x = sample.X[:, used]
     return np.asarray(x if isinstance(x, np.ndarray) else x.toarray())[:, place.reshape(-1)]
 

@@ -197,12 +197,11 @@ def _read_classes(given: Any, reader: Reader) -> tuple[np.ndarray, ...]:
 
 def _read_objective(given: Any, source: str) -> StoredObjective:
     found = StoredObjective(
-        given["surrogate"], given["kind"], given["C"], given["n_examples"], given["n_nodes"], given["fingerprint"], source,
-        given.get("training", ""),
-    )  # fmt: skip
+        given["surrogate"], given["kind"], given["C"], given["n_examples"], given["n_nodes"], given["fingerprint"], source
+    )
     if not isinstance(found.C, (int, float)) or not all(isinstance(n, int) for n in (found.n_examples, found.n_nodes)):
         raise ValueError("the objective has no sound description")
-    if not all(isinstance(text, str) for text in (found.surrogate, found.kind, found.fingerprint, found.training)):
+    if not all(isinstance(text, str) for text in (found.surrogate, found.kind, found.fingerprint)):
         raise ValueError("the objective has no sound description")
     return found
 

@@ -16,7 +16,6 @@ from ..learning.result import LearningResult
 from ..learning.stored import StoredObjective
 from .format import COUNTS, DROPPED, FACTS, FILE, NAMES, NUMBERS, SHARDED, TRAINING, fingerprint
 from .structure import describe
-from .training import slack_messages, training_digest
 from .values import LeftOut, Writer, described, noted
 
 
@@ -72,7 +71,7 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
                 left_out[key] = value.kind
         parameters[key] = writer.value(value, f"parameter.{key}")
     model, objective, result = estimator.model_, estimator.objective_, estimator.result_
-    header = {
+    header: dict[str, Any] = {
         "library": __version__,
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "estimator": name,
@@ -80,15 +79,19 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
         "left_out": left_out,
         "classes": _classes(estimator, writer),
         "model": describe(model, writer),
-        "objective": _objective(model, objective, certificate),
+        "objective": _objective(model, objective),
         "result": _result(result),
         "certificate": _summary(result.certificate),
         "proof": writer.value(result.certificate, "certificate") if certificate else None,
-        "messages": writer.value(slack_messages(objective, result.weights), "messages") if certificate else None,
         "facts": {key: writer.value(getattr(estimator, key), key) for key in FACTS if hasattr(estimator, key)},
         "kind": getattr(estimator, "_kind", None),
         "notes": noted(notes),
     }
+    if certificate and not isinstance(objective, StoredObjective):
+        from .training import slack_messages, training_digest
+
+        header["objective"]["training"] = training_digest(objective)
+        header["messages"] = writer.value(slack_messages(objective, result.weights), "messages")
     trace = [[p.iteration, p.seconds, p.objective, p.lower_bound, p.n_oracle_calls] for p in result.trace]
     arrays = {
         "weights": estimator.weights_,
@@ -119,7 +122,7 @@ def _classes(estimator: Any, writer: Writer) -> dict[str, Any]:
     }
 
 
-def _objective(model: Any, objective: Any, certificate: bool) -> dict[str, Any]:
+def _objective(model: Any, objective: Any) -> dict[str, Any]:
     if isinstance(objective, StoredObjective):
         return {name: value for name, value in vars(objective).items() if name != "source"}
     source: Any = objective.source if isinstance(objective, SHARDED) else None
@@ -131,7 +134,6 @@ def _objective(model: Any, objective: Any, certificate: bool) -> dict[str, Any]:
         "n_examples": int(shards.n_samples if shards is not None else model.n_examples),
         "n_nodes": int(shards.n_nodes if shards is not None else len(model.data.n_states)),
         "fingerprint": fingerprint(objective),
-        "training": training_digest(objective) if certificate else "",
     }
 
 
