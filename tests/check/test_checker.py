@@ -106,7 +106,7 @@ def test_no_lie_of_a_model_passes(tmp_path, capsys):
         if (found == 0) != ours:
             strange.append((case.what, case.lie, found, ours))
     print(count, strange)
-    assert count[False, 0, True] > 4 and sum(n for (lie, _, _), n in count.items() if lie) > 40
+    assert count[False, 0, True] > 1 and sum(n for (lie, _, _), n in count.items() if lie) > 40
 
 
 def answer_with(path, **members) -> None:
