@@ -285,7 +285,7 @@ def read_npz(path: str) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            need(len(set(names)) == len(names), f"{path} lists a member twice.")
+            need(len(set(names)) == len(names) and all(name.endswith(".npy") for name in names), f"{path} holds odd members.")
             found = {}
             for name in names:
                 with archive.open(name) as file:
@@ -1112,6 +1112,9 @@ def main(arguments: list[str] | None = None) -> int:
         claims = (check_model if model else check_answer)(*given)
     except (Unreadable, OSError) as error:
         print(f"cannot be checked: {error}")
+        return 2
+    except Exception as error:  # nothing that a file holds may end as a traceback, or as a claim that holds
+        print(f"cannot be checked: this file met what it did not expect ({type(error).__name__}: {error}).")
         return 2
     words = {True: "holds", False: "DOES NOT HOLD", None: "not decided here"}
     for claim in claims:

@@ -257,3 +257,19 @@ def test_no_search_proves_what_is_false():
         assert bound >= best, tree
         tight += bound == best
     assert tight > 20
+
+
+def test_bytes_that_make_no_sense_end_in_code_2(tmp_path):
+    problem = small_problem(np.random.default_rng(3))
+    problem.save(tmp_path / "p.npz")
+    save_answer(tmp_path / "a.npz", ms.solve(problem))
+    whole, rng = (tmp_path / "a.npz").read_bytes(), np.random.default_rng(0)
+    for _ in range(100):
+        broken = bytearray(whole)
+        for place in rng.integers(len(whole), size=3):
+            broken[place] = int(rng.integers(256))
+        (tmp_path / "b.npz").write_bytes(bytes(broken))
+        assert verdict((tmp_path / "p.npz", tmp_path / "b.npz")) in (0, 1, 2)
+    for content in (b"", b"maxsum model\0", b"maxsum model\0" + bytes(60)):
+        (tmp_path / "m").write_bytes(content)
+        assert verdict((tmp_path / "m", tmp_path / "a.npz")) == 2
