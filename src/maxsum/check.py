@@ -464,7 +464,7 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     below = bound <= upper or (isinstance(bound, Fraction) and math.isfinite(upper) and bound <= Fraction(upper) + room)
     claims = [Claim("score", repr(claimed), shown(score), same), Claim("bound", repr(upper), shown(bound), below)]
     proves = {
-        "optimal": optimal, "within_gap": known is not None and bound < math.inf, "upper_bound": bound < math.inf,
+        "optimal": optimal, "within_gap": known is not None and bound < math.inf, "upper_bound": isinstance(bound, Fraction),
         "feasible": known is not None, "infeasible": bound == -math.inf, "none": True,
     }  # fmt: skip
     best = next(word for word in ("infeasible", "optimal", "within_gap", "upper_bound", "feasible", "none") if proves[word])
