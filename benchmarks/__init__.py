@@ -15,6 +15,7 @@ MODULES = {
     "chains": "bench_chains",
     "maxflow": "bench_maxflow",
     "startup": "bench_startup",
+    "limits": "bench_limits",
     "memory": "bench_memory",
     "exact": "bench_exact",
     "map": "bench_map",

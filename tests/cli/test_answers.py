@@ -80,21 +80,29 @@ def test_round_trip_proves_the_same(problem, tmp_path, form):
     assert answer.solver == "Test"
     np.testing.assert_array_equal(answer.labels, result.labels)
     proven = answer.verify(problem)
-    assert (proven.score, proven.bound) == (result.score, result.certificate.evaluate(problem, result.labels)[0])
+    assert proven.score == result.score
+    assert proven.bound == pytest.approx(result.certificate.evaluate(problem, result.labels).bound, rel=1e-12)
+    assert answer.verify(problem, exact=True).bound <= proven.bound
     assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
 
 
 def test_answers_without_labels_or_certificate(problem, tmp_path):
     path = tmp_path / "a.npz"
-    save_answer(path, replace(message_result(problem), labels=None, score=-np.inf))
+    bare = dict(labels=None, score=-np.inf)
+    save_answer(path, replace(message_result(problem), **bare, guarantee=Guarantee.upper_bound))
     assert np.isfinite(read_answer(path, problem).verify(problem).bound)
-    save_answer(path, replace(message_result(problem), certificate=None, bound=np.inf))
+    save_answer(path, replace(message_result(problem), certificate=None, bound=np.inf, guarantee=Guarantee.feasible))
     proven = read_answer(path, problem).verify(problem)
     assert np.isfinite(proven.score) and not proven.optimal and proven.bound == np.inf
     for change in (dict(bound=1e9), dict(bound=-np.inf), dict(bound=np.inf, score=1e3)):
         save_answer(path, replace(message_result(problem), certificate=None, **change))
         with pytest.raises(ms.CertificateError, match="claimed"):
             read_answer(path, problem).verify(problem)
+    for word in (Guarantee.optimal, Guarantee.within_gap, Guarantee.infeasible):
+        for change in (dict(certificate=None, bound=np.inf), bare):
+            save_answer(path, replace(message_result(problem), **change, guarantee=word))
+            with pytest.raises(ms.CertificateError, match=f"claim is '{word}'"):
+                read_answer(path, problem).verify(problem)
 
 
 @pytest.mark.parametrize("form", RESULTS)
@@ -175,7 +183,8 @@ F, I = np.float64, np.int32  # noqa: E741
 @pytest.mark.parametrize(
     ("form", "changes", "fault"),
     [
-        ("messages", dict(answer=np.int64(2)), "version 2.*Upgrade"),
+        ("messages", dict(answer=np.int64(3)), "version 3.*Upgrade"),
+        ("messages", dict(guarantee=np.frombuffer(b"perfect", dtype=np.uint8)), "'perfect', wanted one of"),
         ("messages", dict(answer=np.int64(0)), "version 0"),
         ("messages", dict(answer=None), "no member 'answer'"),
         ("messages", dict(answer=np.array([1])), "shape"),

@@ -277,7 +277,7 @@ def test_clique_scores() -> None:
 
 def test_a_clique_cannot_agree_on_a_label_that_a_member_lacks() -> None:
     problem = Problem(Graph.from_edges([], 2), [[0, 0], [0, 0, 0]], cliques=[([0, 1], [1.0, 2.0, 50.0])])
-    assert problem.cliques.weights.tolist() == [[1.0, 2.0, 0.0]] and problem.bound() == 2.0
+    assert problem.cliques.weights.tolist() == [[1.0, 2.0, 0.0]] and 2.0 <= problem.bound() < 2.0 + 1e-12
     short = Problem(Graph.from_edges([], 2), [[0, 0], [0, 0, 0]], cliques=[([0, 1], [1.0, 2.0])])
     assert short.cliques.weights.tolist() == [[1.0, 2.0, 0.0]]
 

@@ -120,7 +120,7 @@ def test_time_limit_is_passed_on():
 
 def test_interrupt_stops_highs_and_keeps_an_answer(monkeypatch):
     real = linear_program._run_interruptibly
-    monkeypatch.setattr(linear_program, "_run_interruptibly", lambda solver: real(solver) or True)
+    monkeypatch.setattr(linear_program, "_run_interruptibly", lambda solver, seconds: (True, real(solver, seconds)[1]))
     result = LinearProgram().solve(make("complete", 1).problem)
     assert result.termination == "interrupted" and result.labels is not None and np.isfinite(result.bound)
 

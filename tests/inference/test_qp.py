@@ -92,7 +92,10 @@ def test_the_certificate_is_valid_at_any_point_with_any_reparametrisation():
         bound = certificate.bound(problem)
         assert bound >= best - problem.resolution, seed
         for y in itertools.islice((y for y, score in scores.items() if np.isfinite(score)), 30):
-            proven, gap = certificate.evaluate(problem, np.array(y))
+            proven, gap, _ = certificate.evaluate(problem, np.array(y))
+            exactly, above = certificate.evaluate_exactly(problem, np.array(y))
+            assert best - scores[y] - 1e-12 <= float(above) <= gap == pytest.approx(float(above), rel=1e-9, abs=1e-9)
+            assert float(exactly) == pytest.approx(proven, rel=1e-9, abs=1e-9)
             assert gap >= best - scores[y] - problem.resolution
             assert proven == pytest.approx(bound, rel=1e-9, abs=1e-9)
         with pytest.raises(ms.CertificateError):

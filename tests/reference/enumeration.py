@@ -112,12 +112,11 @@ class Raw:
 
     @property
     def resolution(self) -> float:
-        """What `Problem.resolution` should be: 1e-9 of the tenth percentile of the spreads that vary, times their number, and
-        sixteen units in the last place of the sum of all spreads."""
+        """What `Problem.resolution` should be: 1e-9 of the tenth percentile of the spreads that vary, times their number."""
         varying = self.spreads[self.spreads > 0]
         if not len(varying):
             return 0.0
-        return 1e-9 * float(np.quantile(varying, 0.1)) * len(varying) + 16 * np.finfo(float).eps * float(varying.sum())
+        return 1e-9 * float(np.quantile(varying, 0.1)) * len(varying)
 
     @property
     def noise(self) -> float:

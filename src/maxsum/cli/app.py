@@ -126,6 +126,7 @@ def _in_costs(file: Path, format: str | None, values: Values | None) -> bool:
 def verify(
     file: ProblemFile,
     answer: Annotated[Path, typer.Argument(metavar="ANSWER", help="What `maxsum solve --out` wrote.")],
+    exact: Annotated[bool, typer.Option("--exact", help="Recompute in rational arithmetic, without any rounding.")] = False,
     values: ValuesOption = None,
     format: FormatOption = None,
     json: JsonOption = False,
@@ -142,7 +143,7 @@ def verify(
         problem = _read(file, format, values)
         claim = read_answer(answer, problem)
         try:
-            proven, fault = claim.verify(problem), ""
+            proven, fault = claim.verify(problem, exact=exact), ""
         except CertificateError as error:
             proven, fault = None, str(error)
         if json:

@@ -87,7 +87,12 @@ def verification_json(claim: Answer, proven: Verification | None, fault: str, fi
         "answer": str(answer),
         "holds": proven is not None,
         "fault": fault or None,
-        "claimed": {"score": float(claim.score), "bound": float(claim.bound), "solver": claim.solver},
+        "claimed": {
+            "score": float(claim.score),
+            "bound": float(claim.bound),
+            "guarantee": claim.guarantee,
+            "solver": claim.solver,
+        },
         "proven": None if proven is None else {**asdict(proven), "statement": statement(proven)},
     }
 
@@ -206,6 +211,7 @@ def print_verification(claim: Answer, proven: Verification | None, fault: str, c
         ("claimed by", escape(claim.solver)),
         ("claimed score", f"{claim.score:.10g}"),
         ("claimed bound", f"{claim.bound:.10g}"),
+        *([] if claim.guarantee is None else [("claim", claim.guarantee.replace("_", " "))]),
     ]
     if proven is None:
         rows.append(("[red]refuted[/]", escape(fault)))

@@ -6,10 +6,11 @@ exactly those that the problem calls for, and nothing larger than the file itsel
 ==================  =====================  ========================================================================
 member              type, shape            meaning
 ==================  =====================  ========================================================================
-``answer``          int64, ()              version of the format, 1
+``answer``          int64, ()              version of the format, 2
 ``form``            uint8, (n,)            ASCII: ``none``, ``messages``, ``elimination``, ``search`` or ``quadratic``
 ``solver``          uint8, (n,)            UTF-8: who found it
 ``score, bound``    float64, ()            the claims
+``guarantee``       uint8, (n,)            ASCII: the claim in a word, a `Guarantee` (not in version 1)
 ``labels``          int32, (N,)            left out if there is no labelling
 ``edge, clique``    float64                form messages: (2, E, K) and (M, K)
 ``edge, mu``        float64                form quadratic: (2, E, K) and (N, K)
@@ -38,11 +39,13 @@ from .certificate import Certificate, EliminationCertificate, MessageCertificate
 from .errors import CertificateError, MaxsumError, ParseError
 from .problem import Messages, Problem
 from .qp_certificate import QPCertificate
-from .result import Result
+from .result import Guarantee, Result
+from .scale import score_rounding
 from .validation import LARGEST, as_labels
 
-_VERSION = 1
+_VERSION = 2
 _COMMON = {"answer", "form", "solver", "score", "bound"}
+_SINCE_2 = {"guarantee"}
 _BOXES = ("parent", "node", "label", "relation", "message_set")
 _FORMS: dict[str, set[str]] = {
     "none": set(),
@@ -65,6 +68,8 @@ class Answer:
         Claims; ``-inf`` and ``inf`` claim nothing, a bound of ``-inf`` claims infeasibility.
     certificate : Certificate or None
     solver : str
+    guarantee : Guarantee or None
+        The claim in a word; None in files of version 1.
     """
 
     labels: np.ndarray | None
@@ -72,18 +77,23 @@ class Answer:
     bound: float
     certificate: Certificate | None
     solver: str
+    guarantee: Guarantee | None = None
 
-    def verify(self, problem: Problem) -> Verification:
-        """Recompute score and bound; `CertificateError` if a claim does not hold."""
+    def verify(self, problem: Problem, *, exact: bool = False) -> Verification:
+        """Recompute score and bound; `CertificateError` if a claim does not hold. ``exact`` is that of `Certificate.verify`."""
         if self.certificate is not None:
-            return self.certificate.verify(problem, self.labels, score=self.score, bound=self.bound)
+            claims = dict(score=self.score, bound=self.bound, guarantee=self.guarantee)
+            return self.certificate.verify(problem, self.labels, **claims, exact=exact)  # type: ignore[arg-type]
         if not np.isposinf(self.bound):
             raise CertificateError(f"the claimed bound is {self.bound}, but the answer holds no certificate.")
         found = -np.inf if self.labels is None else problem.score(self.labels)
-        room = problem.resolution + (1e-9 * abs(found) if np.isfinite(found) else 0.0)
+        room = score_rounding(problem, self.labels) if self.labels is not None and np.isfinite(found) else 0.0
         if not (self.score == found or abs(self.score - found) <= room):
             raise CertificateError(f"the claimed score is {self.score}, but the labelling has {found}.")
-        return Verification(found, np.inf, np.inf, optimal=False, infeasible=False)
+        verified = Verification(found, np.inf, np.inf, optimal=False, infeasible=False)
+        if self.guarantee not in (None, Guarantee.none, verified.guarantee):
+            raise CertificateError(f"the claim is {str(self.guarantee)!r}, but the answer holds no certificate.")
+        return verified
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------
@@ -98,6 +108,7 @@ def save_answer(path: str | Path, result: Result) -> None:
         "solver": _encode(result.solver),
         "score": np.float64(result.score),
         "bound": np.float64(result.bound),
+        "guarantee": _encode(str(result.guarantee)),
         **arrays,
     }
     if result.labels is not None:
@@ -186,16 +197,17 @@ class _Reader:
         if "answer" not in self.names:
             raise ParseError("the archive has no member 'answer'; it is no answer file.")
         version = int(self.array("answer", "<i8", ()))
-        if version != _VERSION:
+        if not 1 <= version <= _VERSION:
             way_out = "Upgrade maxsum." if version > _VERSION else "Write the answer again."
-            raise ParseError(f"the answer has format version {version}; this maxsum reads version {_VERSION}. {way_out}")
-        missing = _COMMON - self.names
+            raise ParseError(f"the answer has format version {version}; this maxsum reads versions 1 to {_VERSION}. {way_out}")
+        common = _COMMON | _SINCE_2 if version > 1 else _COMMON
+        missing = common - self.names
         if missing:
             raise ParseError(f"the answer lacks the member {min(missing)!r}.")
         form = self.text("form")
         if form not in _FORMS:
             raise ParseError(f"the certificate has the form {form!r}, wanted one of {', '.join(_FORMS)}.")
-        wanted = _COMMON | _FORMS[form]
+        wanted = common | _FORMS[form]
         for fault, odd in (("lacks", wanted - self.names), ("has the unknown", self.names - wanted - {"labels"})):
             if odd:
                 raise ParseError(f"the answer of form {form!r} {fault} member {min(odd)!r}.")
@@ -205,7 +217,11 @@ class _Reader:
         score, bound = float(self.array("score", "<f8", ())), float(self.array("bound", "<f8", ()))
         if np.isnan(score) or np.isnan(bound) or np.isposinf(score):
             raise ParseError(f"the claims are score {score} and bound {bound}; wanted numbers.")
-        return Answer(labels, score, bound, self.certificate(form), self.text("solver"))
+        word = self.text("guarantee") if version > 1 else None
+        if word is not None and word not in list(Guarantee):
+            raise ParseError(f"the guarantee is {word!r}, wanted one of {', '.join(Guarantee)}.")
+        guarantee = None if word is None else Guarantee(word)
+        return Answer(labels, score, bound, self.certificate(form), self.text("solver"), guarantee)
 
     def certificate(self, form: str) -> Certificate | None:
         if form == "messages":

@@ -10,18 +10,28 @@ Four forms, all valid *whatever their numbers are* (a wrong number only loosens 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .dual import arc_consistent, edge_centres, excess, height, own_labels, slack, table_centres
+from .dual import arc_consistent, excess, height, own_labels, raised_score, slack, sum_up, up
 from .errors import CertificateError, MaxsumError
+from .exact import ExactTerms, exact_height, to_float_up
+from .result import Guarantee
+from .scale import UNIT, edge_centres, score_rounding, table_centres, tolerance
 from .validation import as_labels
 
 if TYPE_CHECKING:
     from .problem import Messages, Problem
+
+
+_WHOLE = 2**53
+"""Whole numbers below this are themselves in floating point, and so are their sums."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +45,10 @@ class Verification:
     bound : float
         Proven upper bound; ``-inf`` proves infeasibility.
     gap : float
-        Proven distance of the labelling from the optimum.
+        Proven distance of the labelling from the optimum, with all that rounding could hide.
     optimal, infeasible : bool
+    exact : bool
+        Whether rational arithmetic was needed, or asked for.
     """
 
     score: float
@@ -44,27 +56,74 @@ class Verification:
     gap: float
     optimal: bool
     infeasible: bool
+    exact: bool = False
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The strongest word that the proof allows."""
+        if self.infeasible:
+            return Guarantee.infeasible
+        if np.isneginf(self.score):
+            return Guarantee.upper_bound if np.isfinite(self.bound) else Guarantee.none
+        if self.optimal:
+            return Guarantee.optimal
+        return Guarantee.within_gap if np.isfinite(self.gap) else Guarantee.feasible
 
     def __str__(self) -> str:
         if self.infeasible:
             return "verified: the problem is infeasible"
         proof = "optimal" if self.optimal else f"within {self.gap:.6g} of the optimum"
-        return f"verified: score {self.score:.10g}, bound {self.bound:.10g}, {proof}"
+        arithmetic = " (exact arithmetic)" if self.exact else ""
+        return f"verified: score {self.score:.10g}, bound {self.bound:.10g}, {proof}{arithmetic}"
+
+
+class Evaluation(NamedTuple):
+    """What a certificate proves: a bound, the gap to a labelling (``nan`` without one), and the part of the gap that may be
+    nothing but rounding. All that rounding could hide is in ``bound`` and ``gap`` already."""
+
+    bound: float
+    gap: float
+    rounding: float = 0.0
 
 
 class Certificate(ABC):
     """Proof of an upper bound."""
 
     @abstractmethod
-    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> tuple[float, float]:
-        """Bound, and gap to the labelling (``nan`` without one), recomputed in plain numpy."""
+    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> Evaluation:
+        """Bound, and gap to the labelling, recomputed in plain numpy and rounded up."""
+
+    @abstractmethod
+    def evaluate_exactly(self, problem: Problem, labels: np.ndarray | None) -> tuple[Fraction | float, Fraction | float]:
+        """The same without rounding, in rational numbers; infinite ones are floats."""
 
     def bound(self, problem: Problem) -> float:
         """The upper bound that the certificate proves."""
-        return self.evaluate(problem, None)[0]
+        return self.evaluate(problem, None).bound
+
+    def judge(self, problem: Problem, labels: np.ndarray | None, exact: bool | None = None) -> Verification:
+        """What is proven about a labelling, without any claim to compare: see `verify`.
+
+        Floating point comes first. Rational arithmetic decides if ``exact`` is True, or if it is None and nothing but rounding
+        stands between the gap and the word "optimal".
+        """
+        score = -np.inf if labels is None else problem.score(labels)
+        if not exact:
+            proof = self.evaluate(problem, labels)
+            found = verdict(problem, labels, score, proof)
+            if exact is False or found.optimal or not in_doubt(problem, labels, proof):
+                return found
+        return verdict(problem, labels, score, self.evaluate_exactly(problem, labels), exact=True)
 
     def verify(
-        self, problem: Problem, labels: Any = None, score: float | None = None, bound: float | None = None
+        self,
+        problem: Problem,
+        labels: Any = None,
+        score: float | None = None,
+        bound: float | None = None,
+        guarantee: str | None = None,
+        *,
+        exact: bool = False,
     ) -> Verification:
         """Recompute what is proven, and compare it with what was claimed.
 
@@ -73,42 +132,97 @@ class Certificate(ABC):
         labels : array-like of int, optional
             The labelling to judge.
         score, bound : float, optional
-            Claims; `CertificateError` is raised if they do not hold (up to 1e-9, relative to the numbers, plus
-            `Problem.resolution`).
+            Claims; `CertificateError` is raised if they do not hold. A score may differ from the recomputed one by the rounding of
+            the sum of the values that it adds up (`core.scale.score_rounding`), a bound by as much.
+        guarantee : str, optional
+            The claimed `Guarantee`; refused if less is proven.
+        exact : bool
+            Recompute in rational arithmetic, without any rounding. It is used anyway where floating point cannot confirm a claim.
 
         Notes
         -----
         If all scores are whole numbers (`Problem.step`), bound and gap are rounded down accordingly.
         """
         y = None if labels is None else as_labels(labels, problem.n_states)
-        found = -np.inf if y is None else problem.score(y)
         try:
-            upper, gap = self.evaluate(problem, y)
+            found = self.judge(problem, y, exact or None)
+            if not found.exact and _refuted(found, problem, y, score, bound, guarantee):
+                found = self.judge(problem, y, True)
         except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError) as error:
             if isinstance(error, MaxsumError):
                 raise
             raise CertificateError(f"the certificate is malformed: {error}.") from error
-        infeasible = bool(np.isneginf(upper))
-        if infeasible and np.isfinite(found):
-            raise CertificateError(f"the certificate says infeasible, but the labelling has the score {found}.")
-        if np.isfinite(found):
-            if gap < -problem.resolution:
-                raise CertificateError(f"the bound {upper} lies below the score {found} of the labelling.")
-            gap = max(problem.round_gap(gap), 0.0)
-            upper = min(upper, found + gap)
-        elif problem.step and np.isfinite(upper):
-            upper = float(np.floor(upper + problem.resolution))
-        room = problem.resolution + 1e-9 * max((abs(x) for x in (found, upper) if np.isfinite(x)), default=0.0)
-        if score is not None and not _agree(score, found, room):
-            raise CertificateError(f"the claimed score is {score}, but the labelling has {found}.")
-        if bound is not None and not upper <= bound + room:
-            raise CertificateError(f"the claimed bound is {bound}, but the certificate proves only {upper}.")
-        optimal = bool(np.isfinite(found) and gap <= problem.resolution)
-        return Verification(found, upper, gap if np.isfinite(found) else np.inf, optimal, infeasible)
+        if found.infeasible and np.isfinite(found.score):
+            raise CertificateError(f"the certificate says infeasible, but the labelling has the score {found.score}.")
+        if fault := _refuted(found, problem, y, score, bound, guarantee):
+            raise CertificateError(fault)
+        return found
 
 
-def _agree(a: float, b: float, room: float) -> bool:
-    return a == b or abs(a - b) <= room
+def verdict(
+    problem: Problem, labels: np.ndarray | None, score: float, proof: tuple[Any, ...], exact: bool = False
+) -> Verification:
+    """The verdict on a bound and a gap, floats or fractions; those of whole-number problems are rounded down."""
+    bound, gap = proof[:2]
+    infeasible = bound == -np.inf
+    if labels is None or not np.isfinite(score):
+        if problem.step and math.isfinite(bound):
+            bound = Fraction(math.floor(bound))
+        return Verification(score, _float_up(bound), np.inf, False, infeasible, exact)
+    if gap < 0:
+        raise CertificateError(f"the bound {float(bound)} lies below the score {score} of the labelling.")
+    if problem.step and math.isfinite(gap):
+        gap = Fraction(math.floor(gap))
+        bound = Fraction(math.floor(bound))
+        if abs(score) + gap < _WHOLE:
+            bound = min(bound, Fraction(score) + gap)
+    optimal = math.isfinite(gap) and (gap == 0 or bool(gap <= tolerance(problem, labels)))
+    return Verification(score, _float_up(bound), _float_up(gap), optimal, infeasible, exact)
+
+
+def _float_up(value: Any) -> float:
+    return to_float_up(value) if isinstance(value, Fraction) else float(value)
+
+
+def in_doubt(problem: Problem, labels: np.ndarray | None, proof: Evaluation) -> bool:
+    """Whether a gap that is too large may be so by rounding alone (four times the estimate, which looks at few labels)."""
+    if labels is None or not np.isfinite(proof.gap):
+        return False
+    least = max(proof.gap - 4 * proof.rounding, 0.0)
+    return least < 1 if problem.step else least <= tolerance(problem, labels)
+
+
+def _refuted(
+    found: Verification,
+    problem: Problem,
+    labels: np.ndarray | None,
+    score: float | None,
+    bound: float | None,
+    guarantee: str | None,
+) -> str:
+    """The first claim that does not hold, in words; empty if all do."""
+    finite = labels is not None and np.isfinite(found.score)
+    room = score_rounding(problem, labels) if labels is not None and finite else UNIT * abs(problem.offset)
+    if score is not None and score != found.score and not abs(score - found.score) <= room:
+        return f"the claimed score is {score}, but the labelling has {found.score}."
+    if bound is not None and not found.bound <= bound + room:
+        return f"the claimed bound is {bound}, but the certificate proves only {found.bound}."
+    if guarantee is not None and not _allows(found, guarantee):
+        return f"the claim is {str(guarantee)!r}, but the certificate proves only {str(found.guarantee)!r}."
+    return ""
+
+
+def _allows(found: Verification, guarantee: str) -> bool:
+    """Whether what is proven is as much as what is claimed."""
+    labelled, bounded = np.isfinite(found.score), np.isfinite(found.bound)
+    return {
+        "optimal": found.optimal,
+        "within_gap": labelled and np.isfinite(found.gap),
+        "upper_bound": bounded,
+        "feasible": labelled,
+        "infeasible": found.infeasible,
+        "none": True,
+    }.get(str(guarantee), False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,12 +231,15 @@ class MessageCertificate(Certificate):
 
     messages: Messages
 
-    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> tuple[float, float]:
+    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> Evaluation:
         messages = problem.as_messages(self.messages)
         if labels is None:
-            return height(problem, messages), np.nan
+            return Evaluation(height(problem, messages), np.nan)
         terms = slack(problem, messages, labels)
-        return terms.bound, terms.gap
+        return Evaluation(terms.bound, terms.gap, terms.rounding)
+
+    def evaluate_exactly(self, problem: Problem, labels: np.ndarray | None) -> tuple[Fraction | float, Fraction | float]:
+        return exact_height(problem, problem.as_messages(self.messages), arc_consistent(problem), labels)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,39 +258,93 @@ class EliminationCertificate(Certificate):
     separators: tuple[tuple[int, ...], ...]
     tables: tuple[np.ndarray, ...]
 
-    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> tuple[float, float]:
-        rank = self._ranks(problem)
-        inbox: list[list[tuple[tuple[int, ...], np.ndarray]]] = [[] for _ in self.nodes]
-        for scope, table in _centred_terms(problem):
-            inbox[min(rank[v] for v in scope)].append((scope, table))
-        total, gap, error = np.longdouble(0.0), 0.0, 0.0
-        for i, v in enumerate(self.nodes):
-            bag = (v, *self.separators[i])
-            values = self._bag(problem, bag, inbox[i])
-            error += _rounding([table for _, table in inbox[i]] + [np.asarray(self.tables[i], dtype=float)] * (len(bag) > 1))
-            if len(bag) > 1:
-                own = _separator_table(self.tables[i], values.shape[1:], v)
-                inbox[min(rank[w] for w in bag[1:])].append((bag[1:], own))
-                impossible = np.isneginf(values)
-                with np.errstate(invalid="ignore", over="ignore"):
-                    values = np.where(impossible, -np.inf, values - own[None])
-                if np.isneginf(values[~impossible]).any():
-                    return np.inf, np.inf
-            best = values.max()
-            if np.isposinf(best):
-                return np.inf, np.inf
-            if np.isneginf(best):
-                return -np.inf, np.inf
-            total += best
+    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> Evaluation:
+        total, gap, error = np.longdouble(0.0), np.longdouble(0.0), 0.0
+        for bag in self._bags(problem):
+            if bag is None:
+                return Evaluation(np.inf, np.inf)
+            best = bag.value + bag.off
+            top = float(best.max())
+            if np.isneginf(top):
+                return Evaluation(-np.inf, np.inf)
+            if not np.isfinite(top):  # tables so large that their sums overflow
+                return Evaluation(np.inf, np.inf)
+            total += top
             if labels is not None:
-                gap += float(best - values[tuple(labels[w] for w in bag)])
-        if error > problem.resolution:
-            total, gap = total + error, gap + error
+                at = tuple(labels[w] for w in bag.nodes)
+                gap += np.longdouble(top) - (bag.value[at] - bag.off[at])
+                error += 2 * float(bag.off[at])
+        share = 4 * UNIT * (problem.n_nodes + 2)
         if labels is not None:
-            return (problem.score(labels) + gap if np.isfinite(gap) else np.inf), gap
+            above = up(float(gap) * (1 + share)) if gap > 0 else 0.0
+            return Evaluation(raised_score(problem, labels, above), above, error)
         centre = np.where(own_labels(problem), problem.unary, -np.inf).max(axis=1, initial=-np.inf)
-        total += centre.sum(dtype=np.longdouble) + edge_centres(problem).sum(dtype=np.longdouble)
-        return float(total + np.longdouble(problem.offset)), np.nan
+        off = UNIT * float(np.abs(edge_centres(problem)).sum()) + share * abs(float(total))
+        return Evaluation(sum_up(centre, edge_centres(problem), np.array([problem.offset, float(total), off])), np.nan)
+
+    def evaluate_exactly(self, problem: Problem, labels: np.ndarray | None) -> tuple[Fraction | float, Fraction | float]:
+        terms = ExactTerms(problem, *self.tables)
+        total = int(terms.integers([problem.offset])[0])
+        for bag in self._bags(problem):
+            if bag is None:
+                return float("inf"), float("inf")
+            low = (bag.value - bag.off).max()
+            if np.isneginf(low):
+                return float("-inf"), float("inf")
+            # one row for each entry that may be the maximum
+            where = dict(zip(bag.nodes, np.nonzero(bag.value + bag.off >= low), strict=True))
+            total += max(self._exact_values(problem, terms, bag, where).tolist())
+        if labels is None:
+            return total * terms.unit, float("nan")
+        if not np.isfinite(problem.score(labels)):
+            return float("inf"), float("inf")
+        return total * terms.unit, total * terms.unit - terms.score(labels)
+
+    def _bags(self, problem: Problem) -> Iterator[_Bag | None]:
+        """The bags in the order of elimination; None, and no more, if a table claims ``-inf`` where its bag is possible."""
+        rank = self._ranks(problem)
+        inbox: list[list[tuple[tuple[int, ...], np.ndarray, int]]] = [[] for _ in self.nodes]
+        for scope, table, source in _centred_terms(problem):
+            inbox[min(rank[v] for v in scope)].append((scope, table, source))
+        for i, v in enumerate(self.nodes):
+            nodes = (v, *self.separators[i])
+            held, inbox[i] = inbox[i], []
+            values = self._sum(problem, nodes, held)
+            possible = np.isfinite(values)
+            # each of the tables and their sum is off by its own share; tables are at most 0 unless someone has shifted them
+            raised = sum(max(0.0, float(table.max(initial=-np.inf))) for _, table, _ in held)
+            size = np.where(possible, np.abs(values), 0.0) + 2 * raised
+            if len(nodes) > 1:
+                own = _separator_table(self.tables[i], values.shape[1:], v)
+                inbox[min(rank[w] for w in nodes[1:])].append((nodes[1:], own, ~i))
+                if np.isneginf(np.broadcast_to(own, values.shape)[possible]).any():
+                    yield None
+                    return
+                with np.errstate(invalid="ignore"):
+                    values = np.where(possible, values - own[None], -np.inf)
+                size += np.where(possible, np.abs(values), 0.0)
+            yield _Bag(i, nodes, held, values, np.where(possible, UNIT * (len(held) + 6) * size, 0.0))
+
+    def _exact_values(self, problem: Problem, terms: ExactTerms, bag: _Bag, labels: dict[int, np.ndarray]) -> np.ndarray:
+        """Exact sums of a bag for some labels of its nodes, constants of the terms included."""
+        total: Any = 0
+        for scope, _, source in bag.held:
+            at = tuple(labels[w] for w in scope)
+            if source < 0:
+                value = terms.integers(np.asarray(self.tables[~source])[at])
+            elif source < problem.n_nodes:
+                value = terms.integers(problem.unary[source, at[0]])
+            elif source < problem.n_nodes + problem.n_edges:
+                edge = np.full(len(at[0]), source - problem.n_nodes)
+                value = terms.edge(edge, *at)
+            else:
+                weights = problem.cliques.weights[source - problem.n_nodes - problem.n_edges]
+                agree = np.logical_and.reduce([label == at[0] for label in at])
+                value = terms.integers(np.where(agree, weights[at[0]], 0.0))
+            total = total + value
+        if len(bag.nodes) > 1:
+            total = total - terms.integers(np.asarray(self.tables[bag.number])[tuple(labels[w] for w in bag.nodes[1:])])
+        return total
 
     def _ranks(self, problem: Problem) -> dict[int, int]:
         """Position of each node in the order, once the order and the separators are known to be sound."""
@@ -188,20 +359,25 @@ class EliminationCertificate(Certificate):
         return rank
 
     @staticmethod
-    def _bag(problem: Problem, bag: tuple[int, ...], inbox: list[tuple[tuple[int, ...], np.ndarray]]) -> np.ndarray:
+    def _sum(problem: Problem, bag: tuple[int, ...], inbox: list[tuple[tuple[int, ...], np.ndarray, int]]) -> np.ndarray:
         """Sum of the terms and tables of a bag, one axis per node."""
         values = np.zeros([int(problem.n_states[w]) for w in bag])
-        for scope, table in inbox:
+        for scope, table, _ in inbox:
             if not set(scope) <= set(bag):
                 raise CertificateError(f"the bag of node {bag[0]} does not hold the term on nodes {scope}.")
             values += _spread_axes(table, scope, bag)
         return values
 
 
-def _rounding(tables: list[np.ndarray]) -> float:
-    """Error of the sum of some tables: at most as many units as there are of the sum of their sizes."""
-    sizes = [float(np.abs(table[np.isfinite(table)]).max(initial=0.0)) for table in tables]
-    return float(np.finfo(float).eps) * len(sizes) * sum(sizes)
+class _Bag(NamedTuple):
+    """A bag of an elimination: its number, its nodes (the eliminated one first), the terms and tables that it holds (scope, table,
+    source), their sum less its own table, and by how much each entry of that may be off."""
+
+    number: int
+    nodes: tuple[int, ...]
+    held: list[tuple[tuple[int, ...], np.ndarray, int]]
+    value: np.ndarray
+    off: np.ndarray
 
 
 def _separator_table(table: Any, shape: tuple[int, ...], v: int) -> np.ndarray:
@@ -211,24 +387,22 @@ def _separator_table(table: Any, shape: tuple[int, ...], v: int) -> np.ndarray:
     return own
 
 
-def _centred_terms(problem: Problem) -> list[tuple[tuple[int, ...], np.ndarray]]:
-    """Scope and table of every term, centred as in `core.dual`."""
-    states = problem.n_states
-    terms: list[tuple[tuple[int, ...], np.ndarray]] = []
+def _centred_terms(problem: Problem) -> Iterator[tuple[tuple[int, ...], np.ndarray, int]]:
+    """Scope, table and number of every term, centred as in `core.dual`: nodes, then edges, then cliques."""
+    states = problem.n_states.tolist()
+    centred = problem.unary - problem.unary.max(axis=1, initial=-np.inf)[:, None]
     for v in range(problem.n_nodes):
-        row = problem.unary[v, : states[v]]
-        terms.append(((v,), row - row.max()))
+        yield (v,), centred[v, : states[v]], v
     centre = table_centres(problem)
     for e, (u, v) in enumerate(problem.graph.edges.tolist()):
         table = problem.tables[problem.edge_table[e], : states[u], : states[v]] - centre[e]
-        terms.append(((u, v), table * problem.edge_weight[e]))
+        yield (u, v), table * problem.edge_weight[e], problem.n_nodes + e
     for c in range(len(problem.cliques)):
         scope = tuple(problem.cliques.members(c).tolist())
         table = np.zeros([states[v] for v in scope])
         for k in range(min(table.shape)):
             table[(k,) * len(scope)] = problem.cliques.weights[c, k]
-        terms.append((scope, table))
-    return terms
+        yield scope, table, problem.n_nodes + problem.n_edges + c
 
 
 def _spread_axes(table: np.ndarray, scope: tuple[int, ...], bag: tuple[int, ...]) -> np.ndarray:
@@ -305,16 +479,17 @@ class SearchCertificate(Certificate):
         flat[self.index[part]] = self.value[part]
         return problem.as_messages((flat[: edge.size].reshape(edge.shape), flat[edge.size :].reshape(clique.shape)))
 
-    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> tuple[float, float]:
+    def evaluate(self, problem: Problem, labels: np.ndarray | None) -> Evaluation:
         children = self._children(problem)
         known = labels if labels is not None and np.isfinite(problem.score(labels)) else None
-        score = -np.inf if known is None else problem.score(known)
+        room = 0.0 if known is None else max(tolerance(problem, known), problem.step * (1 - 1e-6))
         stack = [(0, own_labels(problem))]
         gap, upper = 0.0, -np.inf
         while stack:
             i, domain = stack.pop()
             messages = self.unpack(problem, int(self.message_set[i]))
-            domain, above = _propagate(problem, messages, domain, known)
+            domain, above, closed = _propagate(problem, messages, domain, known, room)
+            gap = max(gap, closed)
             if above is None:
                 continue
             if _covers(self, children[i], domain):
@@ -327,8 +502,11 @@ class SearchCertificate(Certificate):
             else:
                 gap = max(gap, above)
         if known is None:
-            return upper, np.nan if labels is None else np.inf
-        return score + gap, gap
+            return Evaluation(upper, np.nan if labels is None else np.inf)
+        return Evaluation(raised_score(problem, known, gap), gap)
+
+    def evaluate_exactly(self, problem: Problem, labels: np.ndarray | None) -> tuple[Fraction | float, Fraction | float]:
+        return self.evaluate(problem, labels)[:2]
 
 
 def _within(numbers: np.ndarray, low: int, high: int) -> bool:
@@ -336,22 +514,25 @@ def _within(numbers: np.ndarray, low: int, high: int) -> bool:
 
 
 def _propagate(
-    problem: Problem, messages: Messages, domain: np.ndarray, known: np.ndarray | None
-) -> tuple[np.ndarray, float | None]:
-    """Shrink a box; returns it with the excess over the known labelling, None if the box is closed."""
+    problem: Problem, messages: Messages, domain: np.ndarray, known: np.ndarray | None, room: float
+) -> tuple[np.ndarray, float | None, float]:
+    """Shrink a box; returns it with the excess over the known labelling, None if the box is closed, and the largest excess of
+    what was closed."""
+    closed = 0.0
     while True:
         domain = arc_consistent(problem, domain)
         if not domain.any(axis=1).all():
-            return domain, None
+            return domain, None, closed
         if known is None:
-            return domain, np.inf
+            return domain, np.inf, closed
         above, loss = excess(problem, messages, domain, known)
-        room = max(problem.resolution, problem.step - 2 * problem.resolution)
         if above <= room:
-            return domain, None
-        worse = domain & (above - loss <= room)
+            return domain, None, max(closed, above)
+        left = up(above) - loss
+        worse = domain & (left <= room)
         if not worse.any():
-            return domain, above
+            return domain, above, closed
+        closed = max(closed, float(left[worse].max()))
         domain = domain & ~worse
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InvalidProblemError, NotAssociativeError
+from .ownership import own, owned
 from .validation import as_float
 
 
@@ -29,8 +30,8 @@ class Cliques:
     weights: np.ndarray
 
     def __post_init__(self) -> None:
-        for array in (self.ptr, self.nodes, self.weights):
-            array.flags.writeable = False
+        for name in ("ptr", "nodes", "weights"):
+            object.__setattr__(self, name, owned(getattr(self, name)))
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -67,7 +68,7 @@ class Cliques:
     @classmethod
     def empty(cls, n_labels: int) -> Cliques:
         """No cliques."""
-        return cls(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros((0, n_labels)))
+        return cls(own(np.zeros(1, dtype=np.int64)), own(np.zeros(0, dtype=np.int32)), own(np.zeros((0, n_labels))))
 
     @classmethod
     def build(cls, cliques: Any, n_states: np.ndarray, n_labels: int) -> Cliques:
@@ -99,7 +100,7 @@ class Cliques:
             ptr.append(ptr[-1] + len(member))
         if not nodes:
             return cls.empty(n_labels)
-        return cls(np.array(ptr, dtype=np.int64), np.concatenate(nodes), np.stack(weights))
+        return cls(own(np.array(ptr, dtype=np.int64)), own(np.concatenate(nodes)), own(np.stack(weights)))
 
 
 def check_members(c: int, given: Any, n_nodes: int) -> np.ndarray:

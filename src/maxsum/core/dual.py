@@ -1,30 +1,42 @@
-"""The dual bound in plain numpy: what certificates are checked with. Nothing here is shared with the kernels.
+r"""The dual bound in plain numpy: what certificates are checked with. Nothing here is shared with the kernels.
 
 Every sum of maxima is taken over *centred* scores (each node's and each table's best is 0), and the gap is summed
 term by term, each term being a maximum minus one of the values it was taken over. So a gap is never negative, and a
 large constant in the scores does not drown it.
+
+Rounding is part of the proof: every maximum is rounded up and every value at the labelling down, by what the operations behind
+it can be off. With :math:`u = 2^{-53}`, a node's score with ``d`` messages is off by at most
+:math:`(d + 3) u (|q| + \sum |\varphi|)`, label by label. An edge's value :math:`x = g + \varphi_{uv}(k) + \varphi_{vu}(l)` is off by
+at most :math:`5u|x| + 8u(|\varphi_{uv}(k)| + |\varphi_{vu}(l)|)`, since :math:`|g|` is no larger than the rest; as
+:math:`x + 5u|x|` grows with :math:`x`, only the maximum needs it, and what is left is added to the messages beforehand. So a label
+or a pair that lies far below the maximum costs nothing, however large its numbers are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from .rows import row_max, row_min
+from .scale import UNIT, chunks, edge_centres, table_centres, vanishing
 
 if TYPE_CHECKING:
     from .problem import Messages, Problem
 
-_CHUNK = 1 << 21
-_EPS = float(np.finfo(float).eps)
+_EXACT_SUM = 100_000
+"""Numbers up to which sums are exact before they are rounded (`math.fsum`, 20 times slower than numpy's)."""
+
+_MESSAGE, _VALUE = 8 * UNIT, 5 * UNIT
+"""Rounding of an edge's value, relative to its messages and to itself: see above."""
 
 
 class Slack(NamedTuple):
     """Bound, and the part of it that a labelling does not reach, term by term.
 
-    ``gap`` is the sum of ``node``, ``edge`` and ``clique``, each of them >= 0, plus `rounding`; ``bound == F(labels) + gap``.
+    ``gap`` is the sum of ``node``, ``edge`` and ``clique``, each of them >= 0 and rounded up; ``rounding`` is the part of it that
+    rounding alone may have made; ``bound == F(labels) + gap``, rounded up.
     """
 
     bound: float
@@ -32,6 +44,7 @@ class Slack(NamedTuple):
     node: np.ndarray
     edge: np.ndarray
     clique: np.ndarray
+    rounding: float = 0.0
 
 
 def own_labels(problem: Problem) -> np.ndarray:
@@ -59,7 +72,7 @@ def arc_consistent(problem: Problem, domain: np.ndarray | None = None) -> np.nda
     u, v = problem.graph.edges.T
     while dirty.any():
         before = domain.copy()
-        for part in _chunks(np.flatnonzero(dirty), problem.n_labels):
+        for part in chunks(np.flatnonzero(dirty), problem.n_labels):
             pair = allowed[problem.edge_table[part]] & domain[u[part], :, None] & domain[v[part], None, :]
             np.logical_and.at(domain, u[part], pair.any(axis=2))
             np.logical_and.at(domain, v[part], pair.any(axis=1))
@@ -82,103 +95,182 @@ def slack(problem: Problem, messages: Messages, labels: np.ndarray, domain: np.n
 
 def node_scores(problem: Problem, messages: Messages, domain: np.ndarray) -> np.ndarray:
     """Centred reparametrised node scores (N, K), ``-inf`` outside the domain."""
+    scores = _centred(problem, domain)
+    _subtract_messages(problem, messages, scores)
+    return scores
+
+
+def _centred(problem: Problem, domain: np.ndarray) -> np.ndarray:
     scores = np.where(domain, problem.unary, -np.inf)
     top = row_max(scores)
     scores -= np.where(np.isneginf(top), 0.0, top)[:, None]
+    return scores
+
+
+def _subtract_messages(problem: Problem, messages: Messages, scores: np.ndarray) -> None:
     np.subtract.at(scores, problem.graph.edges[:, 0], messages.edge[0])
     np.subtract.at(scores, problem.graph.edges[:, 1], messages.edge[1])
     np.subtract.at(scores, problem.cliques.nodes, messages.clique)
-    return scores
+
+
+def node_intervals(problem: Problem, messages: Messages, domain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Centred reparametrised node scores as in `node_scores`, and by how much each may be off (0 outside the domain)."""
+    scores = _centred(problem, domain)
+    size = np.where(domain, -np.abs(scores), 0.0)
+    _subtract_messages(problem, messages, scores)
+    _subtract_messages(problem, type(messages)(*(np.abs(part) for part in messages)), size)
+    terms = problem.graph.degrees + np.bincount(problem.cliques.nodes, minlength=problem.n_nodes) + 3
+    error = -size
+    error *= UNIT * terms[:, None]
+    return scores, np.where(domain, error, 0.0)
 
 
 def edge_scores(problem: Problem, messages: Messages, domain: np.ndarray, part: np.ndarray) -> np.ndarray:
     """Centred reparametrised tables of some edges (n, K, K), ``-inf`` outside the domain."""
+    return _edge_scores(problem, messages.edge[0, part], messages.edge[1, part], domain, part)
+
+
+def _edge_scores(problem: Problem, first: np.ndarray, second: np.ndarray, domain: np.ndarray, part: np.ndarray) -> np.ndarray:
     u, v = problem.graph.edges[part].T
-    first = np.where(domain[u], messages.edge[0, part], -np.inf)
-    second = np.where(domain[v], messages.edge[1, part], -np.inf)
+    first, second = np.where(domain[u], first, -np.inf), np.where(domain[v], second, -np.inf)
     table = problem.tables[problem.edge_table[part]] - table_centres(problem)[part, None, None]
     return table * problem.edge_weight[part, None, None] + first[:, :, None] + second[:, None, :]
+
+
+def raised_edge_scores(problem: Problem, messages: Messages, domain: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """`edge_scores` with messages rounded up: `rounded_up` of a maximum of them is not below the exact maximum."""
+    first, second = messages.edge[0, part], messages.edge[1, part]
+    return _edge_scores(problem, first + _MESSAGE * np.abs(first), second + _MESSAGE * np.abs(second), domain, part)
+
+
+def rounded_up(top: np.ndarray) -> np.ndarray:
+    """What the exact maximum is at most, from the maximum of `raised_edge_scores`."""
+    return top + _VALUE * np.abs(np.where(np.isfinite(top), top, 0.0))
+
+
+def edge_values(problem: Problem, messages: Messages, labels: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Centred reparametrised values of some edges at a labelling, and by how much each may be off."""
+    k, m = labels[problem.graph.edges[part]].T
+    table = problem.tables[problem.edge_table[part], k, m] - table_centres(problem)[part]
+    first, second = messages.edge[0, part, k], messages.edge[1, part, m]
+    value = table * problem.edge_weight[part] + first + second
+    finite = np.where(np.isfinite(value), np.abs(value), 0.0)
+    return value, _VALUE * finite + _MESSAGE * (np.abs(first) + np.abs(second))
 
 
 def excess(problem: Problem, messages: Messages, domain: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
     """How far the best of a box may lie above a known labelling, and what each label of the box loses at its node.
 
     Returns ``(H, loss)``: no labelling inside ``domain`` scores more than ``F(labels) + H``, and none that has label
-    ``k`` at ``v`` more than ``F(labels) + H - loss[v, k]``. ``labels`` may lie outside the box, so ``H`` may be negative.
+    ``k`` at ``v`` more than ``F(labels) + H - loss[v, k]``. ``labels`` may lie outside the box, so ``H`` may be negative. ``H``
+    is rounded up and ``loss`` down.
     """
-    theta = node_scores(problem, messages, own_labels(problem))
-    node_at = theta[np.arange(problem.n_nodes), labels]
-    theta = np.where(domain, theta, -np.inf)
+    own = own_labels(problem)
+    theta, error = node_intervals(problem, messages, own)
+    at = np.arange(problem.n_nodes), labels
+    node_at = theta[at] - error[at]
+    theta = np.where(domain, theta + error, -np.inf)
     top = row_max(theta)
-    everything = np.ones_like(domain)
     edge = np.zeros(problem.n_edges)
-    for part in _chunks(np.arange(problem.n_edges), problem.n_labels):
-        u, v = problem.graph.edges[part].T
-        table = edge_scores(problem, messages, everything, part)
-        at = table[np.arange(len(part)), labels[u], labels[v]]
-        table[~(domain[u][:, :, None] & domain[v][:, None, :])] = -np.inf
-        edge[part] = table.reshape(len(part), -1).max(axis=1) - at
+    for part in chunks(np.arange(problem.n_edges), problem.n_labels):
+        value, off = edge_values(problem, messages, labels, part)
+        table = raised_edge_scores(problem, messages, domain, part)
+        edge[part] = rounded_up(table.reshape(len(part), -1).max(axis=1)) - (value - off)
     clique_top = _clique_terms(problem, messages, domain, None)[0]
-    clique_at = _clique_terms(problem, messages, everything, labels)[1]
+    clique_at = _clique_terms(problem, messages, np.ones_like(domain), labels)[1]
     with np.errstate(invalid="ignore"):
-        total = float((top - node_at).sum() + edge.sum() + (clique_top - clique_at).sum())
-        return total + rounding(problem, messages), top[:, None] - theta
+        loss = top[:, None] - theta
+        above = sum_up(top - node_at, edge, clique_top - clique_at, np.array([4 * vanishing(problem)]))
+        return above + 4 * UNIT * abs(above) if np.isfinite(above) else above, loss * (1 - 4 * UNIT)
 
 
 def _evaluate(problem: Problem, messages: Messages, domain: np.ndarray, labels: np.ndarray | None) -> Slack:
-    theta = node_scores(problem, messages, domain)
-    node_top = row_max(theta)
-    node_at = np.zeros(problem.n_nodes) if labels is None else theta[np.arange(problem.n_nodes), labels]
+    theta, error = node_intervals(problem, messages, domain)
+    node_top = row_max(theta + error)
+    node_at = np.zeros(problem.n_nodes)
     edge_top, edge_at = np.zeros(problem.n_edges), np.zeros(problem.n_edges)
-    for part in _chunks(np.arange(problem.n_edges), problem.n_labels):
-        table = edge_scores(problem, messages, domain, part)
-        edge_top[part] = table.reshape(len(part), -1).max(axis=1)
+    off = 0.0
+    if labels is not None:
+        at = np.arange(problem.n_nodes), labels
+        node_at, off = theta[at] - error[at], 2 * float(error[at].sum())
+    for part in chunks(np.arange(problem.n_edges), problem.n_labels):
+        table = raised_edge_scores(problem, messages, domain, part)
+        edge_top[part] = rounded_up(table.reshape(len(part), -1).max(axis=1))
         if labels is not None:
+            value, error = edge_values(problem, messages, labels, part)
             u, v = problem.graph.edges[part].T
-            edge_at[part] = table[np.arange(len(part)), labels[u], labels[v]]
+            inside = domain[u, labels[u]] & domain[v, labels[v]]
+            edge_at[part], off = np.where(inside, value - error, -np.inf), off + 2 * float(error.sum())
     clique_top, clique_at = _clique_terms(problem, messages, domain, labels)
     if problem.n_nodes and (np.isneginf(node_top).any() or np.isneginf(edge_top).any()):
         return Slack(-np.inf, np.inf, node_top, edge_top, clique_top)
     if labels is None:
         best = row_max(np.where(domain, problem.unary, -np.inf))
-        terms = (best, node_top, edge_centres(problem), edge_top, clique_top)
-        total = np.longdouble(problem.offset) + sum(term.sum(dtype=np.longdouble) for term in terms)
-        total += rounding(problem, messages)
-        return Slack(float(total), np.nan, node_top, edge_top, clique_top)
+        centre = edge_centres(problem)
+        off = UNIT * float(np.abs(centre[np.abs(problem.edge_weight) != 1]).sum())
+        parts = (best, node_top, centre, edge_top, clique_top, np.array([problem.offset, off]))
+        return Slack(sum_up(*parts), np.nan, node_top, edge_top, clique_top)
     node, edge, clique = node_top - node_at, edge_top - edge_at, clique_top - clique_at
-    gap = float(node.sum() + edge.sum() + clique.sum()) + rounding(problem, messages)
-    return Slack(problem.score(labels) + gap if np.isfinite(gap) else np.inf, gap, node, edge, clique)
+    gap = sum_up(node, edge, clique, np.array([4 * vanishing(problem)])) * (1 + 4 * UNIT)
+    bound = raised_score(problem, labels, gap)
+    return Slack(bound, gap, node, edge, clique, off + 4 * vanishing(problem))
+
+
+def raised_score(problem: Problem, labels: np.ndarray, gap: float) -> float:
+    """Score of a labelling plus a gap, rounded up."""
+    if not np.isfinite(gap):
+        return np.inf
+    u, v = labels[problem.graph.edges].T
+    edge = problem.tables[problem.edge_table, u, v] * problem.edge_weight
+    off = UNIT * float(np.abs(edge[np.abs(problem.edge_weight) != 1]).sum()) + vanishing(problem)
+    node = problem.unary[np.arange(problem.n_nodes), labels]
+    return sum_up(node, edge, problem.cliques.values(labels), np.array([problem.offset, gap, off]))
+
+
+def sum_up(*parts: np.ndarray) -> float:
+    """Sum of all numbers, rounded up; exact where it is a floating point number."""
+    if sum(len(part) for part in parts) > _EXACT_SUM:
+        total = sum((part.sum(dtype=np.longdouble) for part in parts), np.longdouble(0.0))
+        size = sum(float(np.abs(part).sum()) for part in parts)
+        error = 2 * float(np.finfo(np.longdouble).eps) * (sum(len(part) for part in parts) + 2) * size
+        return up(float(total) + error) if np.isfinite(total) else float(total)
+    values = np.concatenate(parts).tolist()
+    if not np.isfinite(values).all():
+        return float(sum(values))
+    total = math.fsum(values)
+    return total if math.fsum([*values, -total]) <= 0 else up(total)
+
+
+def up(value: float) -> float:
+    """The next number above: what a sum that was rounded to nearest is at most."""
+    return float(np.nextafter(value, np.inf))
 
 
 def _clique_terms(
     problem: Problem, messages: Messages, domain: np.ndarray, labels: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Maximum over the labels of each clique, and value at ``labels``.
+    """Maximum over the labels of each clique, rounded up, and value at ``labels``, rounded down.
 
     As weights are >= 0, the maximum is the larger of the best without the reward and the best with it.
     """
     cliques = problem.cliques
     if not len(cliques):
         return np.zeros(0), np.zeros(0)
-    psi = np.where(domain[cliques.nodes], messages.clique, -np.inf)
-    apart = np.add.reduceat(row_max(psi), cliques.ptr[:-1])
-    together = (cliques.weights + np.add.reduceat(psi, cliques.ptr[:-1], axis=0)).max(axis=1)
-    top = np.maximum(apart, together)
+    start, inside = cliques.ptr[:-1], domain[cliques.nodes]
+    psi = np.where(inside, messages.clique, -np.inf)
+    size = np.where(inside, np.abs(messages.clique), 0.0)
+    off = UNIT * (np.diff(cliques.ptr) + 3)
+    best = row_max(psi)
+    apart = np.add.reduceat(best, start) + off * np.add.reduceat(np.where(np.isfinite(best), np.abs(best), 0.0), start)
+    together = cliques.weights + np.add.reduceat(psi, start, axis=0)
+    together += off[:, None] * (cliques.weights + np.add.reduceat(size, start, axis=0))
+    top = np.maximum(apart, together.max(axis=1))
     if labels is None:
         return top, np.zeros(len(cliques))
-    own = np.add.reduceat(psi[np.arange(len(psi)), labels[cliques.nodes]], cliques.ptr[:-1])
-    return top, own + cliques.values(labels)
-
-
-def table_centres(problem: Problem) -> np.ndarray:
-    """Entry of each edge's table that its weight makes the best (0 where all are forbidden)."""
-    high, low = table_extremes(problem)
-    return np.where(problem.edge_weight >= 0, high, low)
-
-
-def edge_centres(problem: Problem) -> np.ndarray:
-    """Best finite score of each edge (0 where all are forbidden)."""
-    return table_centres(problem) * problem.edge_weight
+    member = np.arange(len(psi)), labels[cliques.nodes]
+    paid = cliques.values(labels)
+    own = np.add.reduceat(psi[member], start) + paid
+    return top, own - off * (np.add.reduceat(size[member], start) + paid)
 
 
 def centred_score(problem: Problem, labels: np.ndarray) -> float:
@@ -189,101 +281,28 @@ def centred_score(problem: Problem, labels: np.ndarray) -> float:
     return float(node.sum() + edge.sum() + problem.cliques.values(labels).sum())
 
 
-def table_extremes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Largest and smallest finite entry of each edge's table (0 where none); padding past the nodes' labels does not count."""
-    memo = problem.__dict__.get("_table_extremes")
-    if memo is None:
-        memo = problem.__dict__["_table_extremes"] = _table_extremes(problem)
-    high, low, kind = memo
-    return high[kind], low[kind]
-
-
-def _table_extremes(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    n, kind = problem.n_labels, problem.edge_table
-    shapes = np.full((len(problem.tables), 2), n)
-    source = np.arange(len(problem.tables))
-    if problem.n_nodes and problem.n_states.min() < n:
-        states = problem.n_states[problem.graph.edges].astype(np.int64)
-        code = (kind.astype(np.int64) * (n + 1) + states[:, 0]) * (n + 1) + states[:, 1]
-        _, first, kind = np.unique(code, return_index=True, return_inverse=True)
-        shapes, source = states[first], problem.edge_table[first]
-    high, low, label = np.zeros(len(source)), np.zeros(len(source)), np.arange(n)
-    for part in _chunks(np.arange(len(source)), n):
-        table = problem.tables[source[part]]
-        own = (label[:, None] < shapes[part, 0, None, None]) & (label < shapes[part, 1, None, None]) & np.isfinite(table)
-        some = own.any(axis=(1, 2))
-        high[part] = np.where(some, np.where(own, table, -np.inf).max(axis=(1, 2)), 0.0)
-        low[part] = np.where(some, np.where(own, table, np.inf).min(axis=(1, 2)), 0.0)
-    return high, low, kind
-
-
-def spreads(problem: Problem) -> np.ndarray:
-    """Largest minus smallest finite value of each term that is not constant."""
-    full = not problem.has_hard_constraints and not (problem.n_states < problem.n_labels).any()
-    finite = problem.unary if full else np.where(np.isneginf(problem.unary), np.inf, problem.unary)
-    node = row_max(problem.unary) - row_min(finite)
-    high, low = table_extremes(problem)
-    every = np.concatenate([node, (high - low) * np.abs(problem.edge_weight), row_max(problem.cliques.weights)])
-    return every[every > 0]
-
-
-def typical_spread(problem: Problem) -> float:
-    """A low spread of a term (the tenth percentile of those that vary), times the number of terms that vary.
-
-    Large terms, such as soft constraints of 1e9 on most edges, do not move it.
-    """
-    return _typical(spreads(problem))
-
-
-def _typical(each: np.ndarray) -> float:
-    return float(np.quantile(each, 0.1) * len(each)) if len(each) else 0.0
-
-
-def resolution(problem: Problem) -> float:
-    """Gap that is numerically nothing: 1e-9 of the typical spread, plus the rounding error of the sum of all terms."""
-    each = spreads(problem)
-    return 1e-9 * _typical(each) + 16 * _EPS * float(each.sum())
-
-
-def step(problem: Problem) -> float:
-    """1 if every score of the problem is a whole number (so that two labellings differ by 0 or at least 1), else 0."""
-    samples = (problem.unary[:64], problem.tables[:64])
-    arrays = (problem.edge_weight, problem.cliques.weights, problem.tables, problem.unary, np.array([problem.offset]))
-    if not all(_whole(values) for values in samples + arrays):
-        return 0.0
-    sizes = [float(np.abs(np.where(np.isfinite(values), values, 0.0)).max(initial=0.0)) for values in arrays]
-    total = (sizes[0] * sizes[2] + sizes[1] + sizes[3]) * (problem.n_nodes + problem.n_edges + len(problem.cliques)) + sizes[4]
-    return 1.0 if total < 2.0**50 else 0.0
-
-
-def _whole(values: np.ndarray) -> bool:
-    return bool((np.isneginf(values) | (values == np.floor(values))).all())
-
-
 def rounding(problem: Problem, messages: Messages) -> float:
-    """What rounding can add to or hide from a gap: large messages cancel, and leave their last digits behind.
+    r"""What rounding can hide from a gap that kernels summed up under these messages, from their sizes alone.
 
-    At node ``v`` with ``d`` messages, ``q_v`` less their sum is off by at most ``d`` units of the sum of their sizes. The
-    answer is 0 where it is below `resolution`, so it matters only for messages far larger than the scores.
+    At a node with ``d`` messages, :math:`M_v` being the sum of their largest entries, the best reparametrised score is at most
+    :math:`M_v` in size (its own best is 0), so the node's term is off by at most :math:`6(d + 3)u M_v` and a few units of itself; an
+    edge's by :math:`26u` of its messages and :math:`10u` of the best entry of its table; a clique's of ``s`` members by
+    :math:`8(s + 3)u` of its messages and weights. What is relative to the gap itself is a share of `gap_rounding`.
     """
-    ends, members = problem.graph.edges, problem.cliques.nodes
-    n_messages = 2 * len(ends) + len(members)
-    largest = max((max(part.max(initial=0.0), -part.min(initial=0.0)) for part in messages), default=0.0)
-    degree = problem.graph.degrees
-    if len(members):
-        degree = degree + np.bincount(members, minlength=problem.n_nodes)
-    terms = int(degree.max(initial=0)) + int(np.diff(problem.cliques.ptr).max(initial=0)) + 2
-    if 2 * _EPS * float(largest) * n_messages * terms <= problem.resolution:
-        return 0.0
-    size = [np.maximum(row_max(part), -row_min(part)) for part in messages]
+    ends, members, cliques = problem.graph.edges, problem.cliques.nodes, problem.cliques
+    size = [np.maximum(row_max(part), -row_min(part)) if part.size else np.zeros(part.shape[:-1]) for part in messages]
+    terms = problem.graph.degrees + np.bincount(members, minlength=problem.n_nodes) + 3
     error = 0.0
-    for nodes, part in ((ends[:, 0], size[0][0]), (ends[:, 1], size[0][1]), (members, size[1])):
-        error += 2 * _EPS * float(((degree[nodes] + 2) * part).sum())
-    error += 2 * _EPS * float((np.diff(problem.cliques.ptr)[problem.cliques.owner] * size[1]).sum())
-    return error if error > problem.resolution else 0.0
+    for nodes, part in ((ends[:, 0], size[0][0]), (ends[:, 1], size[0][1])):
+        error += float(((6 * terms[nodes] + 26) * part).sum())
+    if len(members):
+        count = np.diff(cliques.ptr) + 3
+        error += float(((6 * terms[members] + 8 * count[cliques.owner]) * size[1]).sum())
+        error += float((8 * count * row_max(cliques.weights)).sum())
+    return UNIT * error
 
 
-def _chunks(edges: np.ndarray, n_labels: int) -> Iterator[np.ndarray]:
-    size = max(1, _CHUNK // max(1, n_labels * n_labels))
-    for start in range(0, len(edges), size):
-        yield edges[start : start + size]
+def gap_rounding(problem: Problem) -> float:
+    """Share of a gap summed up by kernels that rounding may hide: each term's own, and that of their plain sum."""
+    degree = int(problem.graph.degrees.max(initial=0)) + int(np.diff(problem.cliques.ptr).max(initial=0))
+    return UNIT * (3 * degree + 16 + problem.n_nodes + problem.n_edges + len(problem.cliques))

@@ -11,6 +11,7 @@ import numpy as np
 
 from .errors import InvalidGraphError
 from .memory import check_room
+from .ownership import own, owned
 
 
 class Incidence(NamedTuple):
@@ -59,9 +60,11 @@ class Graph:
     merge: Merge | None = field(default=None)
 
     def __post_init__(self) -> None:
-        for array in (self.edges, self.edge_type, self.parts, *(self.merge or ())):
-            if array is not None:
-                array.flags.writeable = False
+        for name in ("edges", "edge_type", "parts"):
+            if (array := getattr(self, name)) is not None:
+                object.__setattr__(self, name, owned(array))
+        if self.merge is not None:
+            object.__setattr__(self, "merge", Merge(*map(owned, self.merge)))
 
     @property
     def n_edges(self) -> int:
@@ -79,10 +82,7 @@ class Graph:
         order = np.argsort(ends, kind="stable")
         ptr = np.zeros(self.n_nodes + 1, dtype=np.int64)
         np.cumsum(np.bincount(ends, minlength=self.n_nodes), out=ptr[1:])
-        result = Incidence(ptr, (order >> 1).astype(np.int32), (order & 1).astype(np.int8))
-        for array in result:
-            array.flags.writeable = False
-        return result
+        return Incidence(own(ptr), own((order >> 1).astype(np.int32)), own((order & 1).astype(np.int8)))
 
     @cached_property
     def degrees(self) -> np.ndarray:
@@ -151,9 +151,9 @@ class Graph:
             pairs += [(node[:-1, :-1], node[1:, 1:]), (node[:-1, 1:], node[1:, :-1])]
         edges = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs])
         if edge_types == "tied":
-            return cls(node.size, edges, np.zeros(len(edges), dtype=np.int32), shape=(height, width))
+            return cls(node.size, own(edges), own(np.zeros(len(edges), dtype=np.int32)), shape=(height, width))
         kind = np.repeat(np.arange(len(pairs), dtype=np.int32), [a.size for a, _ in pairs])
-        return cls(node.size, edges, kind, n_edge_types=len(pairs), shape=(height, width))
+        return cls(node.size, own(edges), own(kind), n_edge_types=len(pairs), shape=(height, width))
 
     @classmethod
     def chain(cls, n_nodes: int) -> Graph:
@@ -161,7 +161,7 @@ class Graph:
         n_nodes = _check_size(_count(n_nodes, "chain length"), "Graph.chain")
         _check_room(24 * n_nodes)
         first = np.arange(max(n_nodes - 1, 0), dtype=np.int32)
-        return cls(n_nodes, np.stack([first, first + 1], axis=1), np.zeros(len(first), dtype=np.int32))
+        return cls(n_nodes, own(np.stack([first, first + 1], axis=1)), own(np.zeros(len(first), dtype=np.int32)))
 
     @classmethod
     def complete(cls, n_nodes: int) -> Graph:
@@ -169,7 +169,7 @@ class Graph:
         n_nodes = _check_size(_count(n_nodes, "number of nodes"), "Graph.complete")
         _check_room(20 * n_nodes**2)
         u, v = np.triu_indices(n_nodes, 1)
-        return cls(n_nodes, np.stack([u, v], axis=1).astype(np.int32), np.zeros(len(u), dtype=np.int32))
+        return cls(n_nodes, own(np.stack([u, v], axis=1).astype(np.int32)), own(np.zeros(len(u), dtype=np.int32)))
 
     @classmethod
     def from_edges(
@@ -218,7 +218,8 @@ class Graph:
         key = np.minimum(pairs[:, 0], pairs[:, 1]).astype(np.int64) * n_nodes + np.maximum(pairs[:, 0], pairs[:, 1])
         _, first, index = np.unique(key, return_index=True, return_inverse=True)
         if len(first) == len(pairs):
-            return cls(n_nodes, _own(pairs, edges), kind, n_edge_types=n_types)
+            fresh = not np.shares_memory(pairs, np.asarray(edges))
+            return cls(n_nodes, own(pairs) if fresh else pairs, own(kind), n_edge_types=n_types)
         again = np.setdiff1d(np.arange(len(pairs)), first)
         if duplicates == "error":
             later = int(again[0])
@@ -238,7 +239,7 @@ class Graph:
                 f"{kind[kept[index[clash[0]]]]}: edges of different types cannot be merged."
             )
         flip = pairs[:, 0] != pairs[kept[index], 0]
-        return cls(n_nodes, pairs[kept], kind[kept], n_edge_types=n_types, merge=Merge(index, flip))
+        return cls(n_nodes, own(pairs[kept]), own(kind[kept]), n_edge_types=n_types, merge=Merge(own(index), own(flip)))
 
     @classmethod
     def from_edge_index(
@@ -316,15 +317,11 @@ class Graph:
         edges += np.repeat(parts[:-1].astype(np.int32), [g.n_edges for g in graphs])[:, None]
         return cls(
             int(parts[-1]),
-            edges,
-            np.concatenate([g.edge_type for g in graphs]) if graphs else np.zeros(0, dtype=np.int32),
+            own(edges),
+            own(np.concatenate([g.edge_type for g in graphs]) if graphs else np.zeros(0, dtype=np.int32)),
             n_edge_types=max((g.n_edge_types for g in graphs), default=1),
-            parts=parts,
+            parts=own(parts),
         )
-
-
-def _own(converted: np.ndarray, given: Any) -> np.ndarray:
-    return converted.copy() if np.shares_memory(converted, np.asarray(given)) else converted
 
 
 def _count(value: Any, name: str) -> int:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .dual import _chunks, arc_consistent, edge_scores, excess
+from .dual import arc_consistent, excess, raised_edge_scores, rounded_up
+from .scale import UNIT, chunks
 from .validation import as_labels
 
 if TYPE_CHECKING:
@@ -44,13 +45,13 @@ def excluded_labels(problem: Problem, messages: Any, labels: Any) -> np.ndarray:
 
 
 def _add_edge_losses(problem: Problem, messages: Messages, domain: np.ndarray, loss: np.ndarray) -> None:
-    for part in _chunks(np.arange(problem.n_edges), problem.n_labels):
+    for part in chunks(np.arange(problem.n_edges), problem.n_labels):
         u, v = problem.graph.edges[part].T
-        table = edge_scores(problem, messages, domain, part)
-        first, second = table.max(axis=2), table.max(axis=1)
+        table = raised_edge_scores(problem, messages, domain, part)
+        first, second = rounded_up(table.max(axis=2)), rounded_up(table.max(axis=1))
         top = first.max(axis=1, keepdims=True)
-        np.add.at(loss, u, np.where(domain[u], top - first, 0.0))
-        np.add.at(loss, v, np.where(domain[v], top - second, 0.0))
+        np.add.at(loss, u, np.where(domain[u], (top - first) * (1 - 4 * UNIT), 0.0))
+        np.add.at(loss, v, np.where(domain[v], (top - second) * (1 - 4 * UNIT), 0.0))
 
 
 def fixed_nodes(problem: Problem, messages: Any, labels: Any) -> np.ndarray:

@@ -13,7 +13,8 @@ from .cliques import Cliques
 from .errors import InvalidProblemError
 from .graph import Graph
 from .memory import check_room
-from .validation import LARGEST, as_float, as_labels, read_only, states_and_unary, tables_and_edges
+from .ownership import own
+from .validation import LARGEST, as_float, as_labels, check_exact, read_only, states_and_unary, tables_and_edges
 
 if TYPE_CHECKING:
     from .structure import Structure
@@ -93,12 +94,15 @@ class Problem:
             raise InvalidProblemError(f"graph is a {type(graph).__name__}, wanted maxsum.Graph (see Graph.from_edges).")
         if not isinstance(offset, (int, float, np.number)) or not abs(offset) <= LARGEST:
             raise InvalidProblemError(f"offset is {offset!r}, wanted a finite number of at most {LARGEST} in size.")
+        if isinstance(offset, (int, np.integer)):
+            check_exact(int(offset), "offset")
         numbers = sum(int(getattr(given, "size", 0)) for given in (unary, tables))
         check_room(16 * numbers + 40 * graph.n_edges, "this problem", "Take fewer nodes or labels, or tables that edges share")
         states, scores = states_and_unary(graph, unary, n_states)
         n_labels = scores.shape[1]
         bank, number, weight = tables_and_edges(graph, states, n_labels, tables, edge_table, edge_weight)
-        self._set(graph, scores, bank, number, weight, states, Cliques.build(cliques, states, n_labels), float(offset))
+        built = Cliques.build(cliques, states, n_labels)
+        self._set(graph, own(scores), own(bank), own(number), own(weight), own(states), built, float(offset))
 
     def _set(self, graph, unary, tables, edge_table, edge_weight, n_states, cliques, offset) -> None:  # type: ignore[no-untyped-def]
         values = dict(
@@ -145,7 +149,8 @@ class Problem:
         Parameters are those of `Problem`; ``edge_weight`` keeps its sign, since the tables change theirs. Cliques
         are rewards, not costs, and cannot be given here.
         """
-        return cls(graph, _negate(unary), _negate(tables), edge_table, edge_weight, n_states, None, -float(offset))
+        constant = -int(offset) if isinstance(offset, (int, np.integer)) else -float(offset)
+        return cls(graph, _negate(unary), _negate(tables), edge_table, edge_weight, n_states, None, constant)
 
     # ---- sizes -------------------------------------------------------------------------------------------------
 
@@ -171,21 +176,20 @@ class Problem:
 
     @cached_property
     def resolution(self) -> float:
-        """Gap that is numerically nothing: 1e-9 of a low spread of a term, times the number of terms, plus rounding."""
-        from .dual import resolution
+        """Gap at which a solver need not go on: 1e-9 of a low spread of a term, times the number of terms.
+
+        What counts as optimal is decided at the labelling, by `core.scale.tolerance`.
+        """
+        from .scale import resolution
 
         return resolution(self)
 
     @cached_property
     def step(self) -> float:
         """1 if all scores are whole numbers, so that labellings differ by 0 or at least 1; 0 otherwise."""
-        from .dual import step
+        from .scale import step
 
         return step(self)
-
-    def round_gap(self, gap: float) -> float:
-        """A gap between two scores that a proof of ``gap`` leaves open: rounded down to a multiple of `step`."""
-        return min(gap, float(np.floor(gap + self.resolution))) if self.step and np.isfinite(gap) else gap
 
     # ---- scores and bounds -------------------------------------------------------------------------------------
 

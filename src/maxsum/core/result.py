@@ -85,7 +85,7 @@ class Result:
     seconds : float
         Wall time, compilation included.
     compile_seconds : float
-        Part of ``seconds`` that numba spent compiling.
+        Part of ``seconds`` that numba spent compiling, or loading compiled code; it does not count against a time limit.
     trace : tuple of TracePoint
     solver : str
     """

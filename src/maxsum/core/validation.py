@@ -8,9 +8,12 @@ import numpy as np
 
 from .errors import InfeasibleError, InvalidProblemError
 from .graph import Graph
+from .ownership import is_own
 from .rows import row_max
 
 LARGEST = 1e100
+EXACT = 2**53
+"""Up to this size float64 holds every whole number."""
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -23,6 +26,7 @@ def as_float(values: Any, name: str) -> np.ndarray:
     given = _array(values, name)
     if given.dtype.kind not in "fiub":
         raise InvalidProblemError(f"{name} has dtype {given.dtype}, wanted real numbers.")
+    _check_whole(values, given, name)
     array = np.asarray(given, dtype=np.float64, order="C")
     if array.size and max(np.fmax.reduce(array, axis=None), -np.fmin.reduce(array, axis=None)) > LARGEST:
         large = np.isfinite(array) & (np.abs(array) > LARGEST)
@@ -32,7 +36,7 @@ def as_float(values: Any, name: str) -> np.ndarray:
             )
     if array is not given and array.base is None:
         return array
-    return array if _frozen(array) else array.copy()
+    return array if is_own(array) else array.copy()
 
 
 def _array(values: Any, name: str) -> np.ndarray:
@@ -42,13 +46,25 @@ def _array(values: Any, name: str) -> np.ndarray:
         raise InvalidProblemError(f"{name} cannot be made an array: {error}") from None
 
 
-def _frozen(array: Any) -> bool:
-    """Whether nobody can write to the memory of an array: neither it nor an array that it is a view of is writeable."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return False
-        array = array.base
-    return array is None
+def _check_whole(values: Any, given: np.ndarray, name: str) -> None:
+    """Refuse whole numbers that float64 would round: beyond 2**53 only some can be held."""
+    if given.dtype.kind == "f":  # numpy made floats of a list that holds fractions as well
+        if not isinstance(values, (list, tuple)) or not (np.abs(given) >= EXACT).any():
+            return
+        given = np.array([n for n in np.asarray(values, dtype=object).flat if isinstance(n, (int, np.integer))], dtype=object)
+    elif given.dtype.itemsize < 8 or given.dtype.kind == "b":
+        return
+    for number in given[(given > EXACT) | (given < -EXACT)].flat:
+        check_exact(int(number), name)
+
+
+def check_exact(number: int, name: str) -> None:
+    """Refuse a whole number that float64 would round."""
+    if abs(number) > EXACT and abs(number) <= LARGEST and int(float(number)) != number:
+        raise InvalidProblemError(
+            f"{name} holds the whole number {number}, which a float64 would round to {int(float(number))}; wanted numbers up to 2**53, or "
+            "larger ones that float64 can hold. Subtract a constant or divide by a common factor; or round them yourself (astype(float))."
+        )
 
 
 def states_and_unary(graph: Graph, unary: Any, n_states: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -34,7 +34,9 @@ from .choices import (
     default_learner,
     is_auto,
     sentence,
+    started,
     unfinished,
+    within,
 )
 from .convex import CONVEX, as_convex, is_convex, sample_operators, tree_model, warm_weights
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
@@ -163,7 +165,9 @@ class Labeler(NestedParameters, Prediction, ABC):
             raise InvalidSampleError(
                 f"executor is {executor!r}, but X is in memory; wanted n_jobs=... for threads, or X=ShardedDataset(folder)."
             )
-        return self._train(self._prepare(self._read(X, y, sample_weight), self.C))
+        clock = started(self)
+        prepared = self._prepare(self._read(X, y, sample_weight), self.C)
+        return self._train(prepared._replace(learner=within(self, prepared.learner, clock)))
 
     def predict_shards(self, X: ShardedDataset, folder: str | Path, executor: Any = None) -> ShardedDataset:
         """Predict shard by shard, into a new folder of shards that hold labels alone.

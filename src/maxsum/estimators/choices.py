@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import InvalidSampleError
 from ..core.result import Termination
+from ..inference.base import Clock, check_time_limit
 from ..learning.driver import Learner
 from ..learning.likelihood import LikelihoodObjective
 from ..learning.lp_objective import LPObjective
@@ -173,6 +175,19 @@ def choose_learner(estimator: Any, default: str, names: Collection[str] = LEARNE
         checkpoint_seconds=estimator.checkpoint_seconds,
     )
     return own
+
+
+def started(estimator: Any) -> Clock:
+    """The clock of a fit, which starts now."""
+    check_time_limit(estimator.time_limit)
+    return Clock(estimator.time_limit)
+
+
+def within(estimator: Any, learner: Learner, clock: Clock) -> Learner:
+    """The learner with what is left of the estimator's time after the data were read; one that was given keeps its own limit."""
+    if learner is estimator.learner or clock.limit is None:
+        return learner
+    return replace(learner, time_limit=clock.left)
 
 
 def check_weighted(loss: Any) -> None:

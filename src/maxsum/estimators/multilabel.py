@@ -29,7 +29,7 @@ from ..losses import Loss
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
-from .choices import check_likelihood, unfinished
+from .choices import check_likelihood, started, unfinished, within
 from .convex import convex_blocks, is_convex, points, results, warm_weights
 from .memory import check_room, multilabel_bytes
 from .multilabel_data import Data, hidden, named_samples, read_target, same_data, with_bias
@@ -196,7 +196,9 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         sample_weight : array-like, shape (n_samples,), optional
             Weights >= 0 of the slacks.
         """
-        return self._train(self._prepare(self._read(X, y, sample_weight), self.C))
+        clock = started(self)
+        prepared = self._prepare(self._read(X, y, sample_weight), self.C)
+        return self._train(prepared._replace(learner=within(self, prepared.learner, clock)))
 
     def _train(self, prepared: Prepared) -> Self:
         prepared, planes = self._warm(prepared)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.graph import Graph
+from ..inference.base import Clock
 from ..learning.cutting_plane import CuttingPlane
 from ..learning.driver import Learner
 from ..learning.lp_objective import LPObjective
@@ -156,7 +157,7 @@ def minimise(estimator: Any, objective: Any, learner: Learner, planes: Any) -> L
     """The learner; `CuttingPlane` takes over where nobody chose, and ascent on ill-conditioned features gets nowhere."""
     if not is_open(estimator) or not isinstance(learner, SubsetAscent):
         return learner.fit(objective, estimator.callback, planes)
-    slow = []
+    slow, clock = [], Clock(learner.time_limit)
 
     def watch(point: LearningPoint) -> Any:
         if point.iteration >= _PATIENCE and point.relative_gap > _HOPELESS:
@@ -166,11 +167,10 @@ def minimise(estimator: Any, objective: Any, learner: Learner, planes: Any) -> L
     result = learner.fit(objective, watch, planes)
     if not slow or learner.max_iter <= _PATIENCE:
         return result
-    left = None if learner.time_limit is None else max(0.0, learner.time_limit - result.seconds)
     second = CuttingPlane(
         tol=learner.tol,
         max_iter=learner.max_iter - _PATIENCE,
-        time_limit=left,
+        time_limit=None if learner.time_limit is None else clock.left,
         random_state=learner.random_state,
         checkpoint=None if learner.checkpoint is None else f"{learner.checkpoint}.second",
         checkpoint_seconds=learner.checkpoint_seconds,

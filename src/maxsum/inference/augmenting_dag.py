@@ -8,10 +8,10 @@ import numpy as np
 
 from ..core.certificate import MessageCertificate
 from ..core.consistency import MaximalSet, maximal_csp
-from ..core.dual import spreads
 from ..core.errors import InvalidProblemError
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
+from ..core.scale import spreads
 from ..kernels import augmenting_dag as kernels
 from ..kernels.trws import decode, sweep
 from .base import Run, Solver, Support, without_cliques
@@ -75,7 +75,7 @@ class AugmentingDAG(Solver):
         if started is None:
             return
         prepared, messages = started
-        run.certify(measure(problem, messages)[0], MessageCertificate(Messages(messages.edge.copy(), messages.clique)))
+        run.certify(measure(problem, messages), MessageCertificate(Messages(messages.edge.copy(), messages.clique)))
         run.offer(polish(prepared.net, start_labels(prepared.net)))
         if not problem.n_edges:
             run.step(1)
@@ -153,7 +153,7 @@ class _Descent:
             run.n_iter += steps
             self.height += change
             if steps:
-                run.certify(measure(self.problem, self.messages)[0], MessageCertificate(self.messages))
+                run.certify(measure(self.problem, self.messages), MessageCertificate(self.messages))
             if status != kernels.BUDGET:
                 self.rounded = status == kernels.ROUNDED
                 return True

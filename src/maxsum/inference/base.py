@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,17 +10,30 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..core.certificate import Certificate, MessageCertificate
+from ..core.certificate import Certificate, MessageCertificate, in_doubt, verdict
 from ..core.dual import centred_score
 from ..core.errors import CertificateError, InvalidProblemError, UnsupportedProblemError
 from ..core.memory import check_room
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination, TracePoint
 from ..core.validation import as_labels
+from ..kernels.clock import Clock as Clock
 
 log = logging.getLogger("maxsum")
 
 Callback = Callable[[TracePoint], Any]
+
+_NUMPY_ENTRIES = 2**20
+"""Table entries of all edges up to which numpy takes 50 ms for a verdict at most; kernels take a tenth of its time."""
+
+_EXACT_TERMS = 20_000
+"""Nodes and edges up to which a run decides in rational arithmetic what rounding leaves open (about 0.2 s); `verify` always does."""
+
+_SLACK, _SHARE = 0.1, 0.025
+"""A step is not begun if, as long as the last one, it would end by more than so many seconds and this share of the limit after the limit. It is
+half of what a run may overrun; less would leave more of the time unused."""
+_EVALUATE_SECONDS, _EVALUATE_SHARE = 2e-8, 0.1
+"""Seconds a cell of an edge's table in evaluating a proof of messages, for which a run ends earlier, and the most that this may take of the limit."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +120,16 @@ def check_time_limit(time_limit: Any) -> None:
 class Interruptible:
     """A run with a clock, used as a context: ``Ctrl-C`` inside ends the block and leaves the best so far."""
 
-    started: float
     time_limit: float | None
     termination: Termination
+
+    reserve: float = 0.0
+    """Seconds before the limit that belong to what comes after the last step."""
+
+    def __init__(self, time_limit: float | None = None):
+        check_time_limit(time_limit)
+        self.time_limit, self.clock = time_limit, Clock(time_limit)
+        self._lap: float | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -125,29 +144,37 @@ class Interruptible:
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.started
+        """Wall time so far, compiling included."""
+        return self.clock.seconds
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the time limit (``inf`` without one)."""
-        return np.inf if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
+        """Seconds until the time limit (``inf`` without one), less the `reserve`; those that numba spends compiling do not count."""
+        return max(0.0, self.clock.left - self.reserve)
+
+    def late(self) -> bool:
+        """Whether time is up, or would be well before the end of another step as long as the last one; to be asked once a step."""
+        used = self.clock.used
+        last, self._lap = 0.0 if self._lap is None else used - self._lap, used
+        left = self.seconds_left
+        return left <= 0 or (self.time_limit is not None and last > left + _SLACK + _SHARE * self.time_limit)
 
 
 class Run(Interruptible):
     """State of one solve: clock, limits, callback, trace, best labelling, best certificate."""
 
     def __init__(self, solver: str, problem: Problem, time_limit: float | None = None, callback: Callback | None = None):
-        check_time_limit(time_limit)
+        super().__init__(time_limit)
         self.solver, self.problem = solver, problem
         self.callback = callback
-        self.started = time.perf_counter()
-        self.time_limit = time_limit
+        if time_limit is not None:
+            cells = problem.n_edges * problem.n_labels**2
+            self.reserve = min(_EVALUATE_SECONDS * cells, _EVALUATE_SHARE * time_limit)
         self.labels: np.ndarray | None = None
         self.score = -np.inf
         self.relative_score = -np.inf
         self.bound = np.inf
         self.certificate: Certificate | None = None
-        self.gap: float | None = None
         self.termination = Termination.converged
         self.message = ""
         self.marginals: np.ndarray | None = None
@@ -155,7 +182,6 @@ class Run(Interruptible):
         self.fixed: np.ndarray | None = None
         self.n_iter = 0
         self.trace: list[TracePoint] = []
-        self._compiled = _compile_seconds()
 
     def warm_start(self, init: Any) -> Messages | None:
         """Messages of ``init``; a result's labelling is offered at once, and its certificate kept until a better one comes."""
@@ -175,15 +201,15 @@ class Run(Interruptible):
         labels = as_labels(labels, self.problem.n_states)
         relative = centred_score(self.problem, labels)
         if relative > self.relative_score:
-            self.labels, self.score, self.gap = labels, self.problem.score(labels), None
+            self.labels, self.score = labels, self.problem.score(labels)
             self.relative_score = relative
             return True
         return False
 
-    def certify(self, bound: float, certificate: Certificate, gap: float | None = None) -> bool:
-        """Keep the certificate if its bound is the best so far; ``gap`` if it is known without cancellation."""
+    def certify(self, bound: float, certificate: Certificate) -> bool:
+        """Keep the certificate if its bound is the best so far. What it proves is computed from it in the end."""
         if bound <= self.bound or self.certificate is None:
-            self.bound, self.certificate, self.gap = bound, certificate, gap
+            self.bound, self.certificate = bound, certificate
             return True
         return False
 
@@ -195,15 +221,14 @@ class Run(Interruptible):
         if self.callback is not None and self.callback(point):
             self.termination = Termination.stopped
             return True
-        if self.time_limit is not None and self.seconds >= self.time_limit:
+        if self.late():
             self.termination = Termination.time_limit
             return True
         return False
 
     def result(self) -> Result:
         """The best answer, with the gap recomputed from the certificate and the guarantee that follows from it."""
-        gap, bound = self._measure()
-        guarantee = _guarantee(self.problem, self.labels, gap, bound)
+        gap, bound, guarantee = self._measure()
         if guarantee == Guarantee.optimal and self.termination == Termination.stalled:
             self.termination = Termination.converged
         result = Result(
@@ -221,7 +246,7 @@ class Run(Interruptible):
             fixed=self.fixed,
             n_iter=self.n_iter,
             seconds=self.seconds,
-            compile_seconds=_compile_seconds() - self._compiled,
+            compile_seconds=self.clock.compile_seconds,
             trace=tuple(self.trace),
         )
         if result.labels is not None:
@@ -229,35 +254,29 @@ class Run(Interruptible):
         log.info("%r", result)
         return result
 
-    def _measure(self) -> tuple[float, float]:
-        if self.certificate is None:
-            return np.inf, np.inf
-        if self.gap is not None and self.labels is not None:
-            return self.gap, self.score + self.gap
-        if isinstance(self.certificate, MessageCertificate):
-            from .prepare import measure
+    def _measure(self) -> tuple[float, float, Guarantee]:
+        """Gap, bound and guarantee, from the labelling and the certificate alone: what `Certificate.judge` finds in plain numpy.
 
-            bound, gap = measure(self.problem, self.certificate.messages, self.labels, self.score)
-        elif self.labels is not None and np.isfinite(self.bound):
-            bound, gap = self.certificate.evaluate(self.problem, self.labels)
-        else:
-            return np.inf, self.bound
-        if self.labels is None:
-            return np.inf, bound
-        if gap < -self.problem.resolution:
-            raise CertificateError(f"{self.solver}: bound {bound} is below the score {self.score} of its labelling.")
-        gap = max(self.problem.round_gap(gap), 0.0)
-        return gap, self.score + gap
+        Messages of very large problems are measured by the kernels instead, unless these say "optimal".
+        """
+        problem, labels, certificate = self.problem, self.labels, self.certificate
+        if certificate is None:
+            return np.inf, np.inf, Guarantee.none if labels is None else Guarantee.feasible
+        found = None
+        large = problem.n_edges * problem.n_labels**2 > _NUMPY_ENTRIES
+        if large and labels is not None and isinstance(certificate, MessageCertificate):
+            from .prepare import evaluate
 
-
-def _guarantee(problem: Problem, labels: np.ndarray | None, gap: float, bound: float) -> Guarantee:
-    if np.isneginf(bound):
-        return Guarantee.infeasible
-    if labels is None:
-        return Guarantee.upper_bound if np.isfinite(bound) else Guarantee.none
-    if gap <= problem.resolution:
-        return Guarantee.optimal
-    return Guarantee.within_gap if np.isfinite(gap) else Guarantee.feasible
+            proof = evaluate(problem, certificate.messages, labels)
+            if np.isfinite(proof.gap):
+                found = verdict(problem, labels, self.score, proof)
+                found = None if found.optimal or in_doubt(problem, labels, proof) else found
+        if found is None:
+            few = problem.n_nodes + problem.n_edges <= _EXACT_TERMS
+            found = certificate.judge(problem, labels, None if few else False)
+        if found.infeasible and np.isfinite(self.score):
+            raise CertificateError(f"{self.solver}: proven infeasible, but a labelling has the score {self.score}.")
+        return found.gap, found.bound, found.guarantee
 
 
 def _sentence(guarantee: Guarantee) -> str:
@@ -269,10 +288,3 @@ def _sentence(guarantee: Guarantee) -> str:
         Guarantee.infeasible: "proven: no labelling satisfies the hard constraints",
         Guarantee.none: "nothing was found",
     }[guarantee]
-
-
-def _compile_seconds() -> float:
-    import sys
-
-    jit = sys.modules.get("maxsum.kernels.jit")
-    return 0.0 if jit is None else float(jit.compile_clock.seconds)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.dual import spreads
 from ..core.errors import InvalidProblemError, UnsupportedProblemError
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
+from ..core.scale import spreads
 from ..kernels import convex_bp as kernels
 from ..kernels.net import Net
 from ..kernels.trws import decode
@@ -25,6 +25,8 @@ _MAX_HALVES = 60
 _LARGE = 1_000_000
 _COUNTINGS = ("trw", "uniform")
 _COLDEST = 1e-290
+_PAIR_SECONDS = 1e-8
+"""A pair of labels of an edge in the value of the beliefs, which is not asked for where there is no time."""
 _FIRST, _SLOW, _BRIEF, _SETTLE, _LOOK = 0.125, 1e-3, 6, 20, (1, 2, 5, 11, 19)
 
 
@@ -162,7 +164,7 @@ class ConvexBP(Solver):
         if started is None:
             return
         prepared, messages = started
-        run.certify(measure(problem, messages)[0], MessageCertificate(Messages(messages.edge.copy(), messages.clique)))
+        run.certify(measure(problem, messages), MessageCertificate(Messages(messages.edge.copy(), messages.clique)))
         run.offer(polish(prepared.net, start_labels(prepared.net)))
         if run.step(0):
             return
@@ -230,7 +232,7 @@ class _Descent:
 
     def certify(self) -> None:
         """Keep a copy of the messages if their plain height is the best so far."""
-        bound = measure(self.problem, self.messages)[0]
+        bound = measure(self.problem, self.messages)
         if bound < self.run.bound:
             self.run.certify(bound, MessageCertificate(Messages(self.messages.edge.copy(), self.messages.clique)))
 
@@ -282,8 +284,10 @@ class _Descent:
         self.evaluate()
         self.certify()
         run.marginals = self.beliefs
-        lower = kernels.relaxed_value(self.net, self.joined, self.epsilon, self.count.edge, self.beliefs)
-        lower += self.prepared.constant
+        lower = -np.inf
+        if run.seconds_left >= _PAIR_SECONDS * self.problem.n_edges * self.problem.n_labels**2:
+            lower = kernels.relaxed_value(self.net, self.joined, self.epsilon, self.count.edge, self.beliefs)
+            lower += self.prepared.constant
         within = f"between {lower:.10g} and" if np.isfinite(lower) else "at or below"
         run.message = (
             f"ConvexBP: smoothed height {self.value + self.prepared.constant:.10g} at epsilon {self.epsilon:.4g}; "
@@ -377,7 +381,7 @@ class _Chains(_Descent):
 
     def decode(self) -> None:
         """Passes with hard maxima on a copy of the messages, and the labellings that they give."""
-        run, started = self.run, self.run.seconds
+        run, started = self.run, self.run.clock.used
         self.believe(False)
         run.offer(polish(self.net, self.beliefs.argmax(axis=1)))
         found = Messages(self.messages.edge.copy(), self.messages.clique)
@@ -391,7 +395,7 @@ class _Chains(_Descent):
             self._hard_pass(found, forward)
             if run.seconds_left <= 0:
                 break
-        bound = measure(self.problem, found)[0]
+        bound = measure(self.problem, found)
         if bound < run.bound:
             run.certify(bound, MessageCertificate(found))
-        self._reserve = 1.2 * _SETTLE / n_passes * (run.seconds - started)
+        self._reserve = 1.2 * _SETTLE / n_passes * (run.clock.used - started)

@@ -194,9 +194,11 @@ def descend(bracket: Bracket, messages: Messages, steps: str, max_iter: int, n_j
 
 
 def _look(trees: Trees, bracket: Bracket, copies: np.ndarray, mean: np.ndarray) -> None:
-    """Try labellings."""
+    """Try labellings, one at least."""
     for labels in trees.labellings(copies, mean):
         bracket.run.offer(polish(trees.whole, labels, 10))
+        if bracket.run.seconds_left <= 0:
+            break
 
 
 def _first_step(trees: Trees) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.errors import InvalidProblemError, UnsupportedProblemError
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
+from ..kernels.clock import Clock
 from .base import Callback, Run, Solver, check_time_limit
 from .finisher import LPFinisher
 from .junction import JunctionTree, has_small_width
@@ -92,15 +93,21 @@ def solve(
     if not isinstance(problem, Problem):
         raise InvalidProblemError(f"solve() was given a {type(problem).__name__}, wanted a maxsum.Problem.")
     check_time_limit(time_limit)
+    clock = Clock(time_limit)
     if solver is not None:
         return _named(solver, time_limit).solve(problem, init, callback)
     if not problem.n_edges and not len(problem.cliques):
         return _argmax(problem)
     for number, row in enumerate(TABLE, start=2):
         if row.fits(problem):
-            result = row.solver(time_limit).solve(problem, init, callback)
+            result = row.solver(_left(clock)).solve(problem, init, callback)
             return replace(result, message=f"row {number} ({row.condition}): {result.message}")
-    return _search(problem, time_limit, init, callback)
+    return _search(problem, clock, init, callback)
+
+
+def _left(clock: Clock) -> float | None:
+    """Time limit of a solver that starts now."""
+    return None if clock.limit is None else clock.left
 
 
 def _named(solver: Solver | str, time_limit: float | None) -> Solver:
@@ -125,29 +132,29 @@ def _argmax(problem: Problem) -> Result:
     return run.result()
 
 
-def _search(problem: Problem, time_limit: float | None, init: Any, callback: Callback | None) -> Result:
+def _search(problem: Problem, clock: Clock, init: Any, callback: Callback | None) -> Result:
     """Stages of row 5: each starts from the result of the one before, until the gap is closed or time is over."""
     why = f"row {len(TABLE) + 2} (general)"
-    first = TRWS(time_limit=time_limit).solve(problem, init, callback)
-    if _over(first):
+    first = TRWS(time_limit=_left(clock)).solve(problem, init, callback)
+    if _over(first, problem.resolution):
         return replace(first, message=f"{why}: {first.message}")
     why += f": TRWS left a gap of {first.gap:.3g}"
     patience = _SEARCH_SECONDS["small" if problem.n_nodes <= _SMALL_NODES else "large"]
-    deadline = first.seconds + patience if time_limit is None else time_limit
+    rest = Clock(patience) if clock.limit is None else clock
     best = first
     if _finisher_fits(problem):
-        lp = LPFinisher(tol=1e-4, time_limit=max(0.0, 0.2 * (deadline - first.seconds))).solve(problem, first, callback)
+        lp = LPFinisher(tol=1e-4, time_limit=0.2 * rest.left).solve(problem, first, callback)
         best = _after(first, lp) if lp.gap < first.gap else replace(first, seconds=first.seconds + lp.seconds)
         why += f", the LP one of {lp.gap:.3g}"
-        if _over(lp) and lp.termination != Termination.time_limit:
+        if _over(lp, problem.resolution) and lp.termination != Termination.time_limit:
             return replace(best, message=f"{why}: {lp.message}")
-    last = BranchAndBound(time_limit=max(0.0, deadline - best.seconds)).solve(problem, best, callback)
+    last = BranchAndBound(time_limit=rest.left).solve(problem, best, callback)
     return replace(_after(best, last), message=f"{why}; {last.message}")
 
 
-def _over(result: Result) -> bool:
-    """Whether there is nothing left to do, or no time to do it."""
-    if result.guarantee in (Guarantee.optimal, Guarantee.infeasible):
+def _over(result: Result, resolution: float) -> bool:
+    """Whether there is nothing left to do, or no time to do it: a gap below the resolution is rounding, which no search takes away."""
+    if result.guarantee in (Guarantee.optimal, Guarantee.infeasible) or result.gap <= resolution:
         return True
     return result.termination in (Termination.time_limit, Termination.interrupted, Termination.stopped)
 

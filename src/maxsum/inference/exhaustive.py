@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import EliminationCertificate
-from ..core.dual import table_centres
 from ..core.problem import Messages, Problem
+from ..core.scale import table_centres
 from .base import Run, Solver, Support
 from .junction import MAX_AXES
 

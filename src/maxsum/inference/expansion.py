@@ -92,7 +92,7 @@ class AlphaExpansion(Solver):
         prepared, messages = started
         if init is not None:
             given = Messages(init.edge.copy(), init.clique.copy())
-            run.certify(measure(problem, given)[0], MessageCertificate(given))
+            run.certify(measure(problem, given), MessageCertificate(given))
         if self.bound:
             ascend(problem, prepared, messages, run, _PASSES, 0.0)
             if run.termination in (Termination.time_limit, Termination.stopped):
@@ -255,34 +255,13 @@ def _witness(problem: Problem) -> ExpansionWitness | None:
     rows, cols = problem.n_states[u].astype(np.int64), problem.n_states[v].astype(np.int64)
     code = ((problem.edge_table.astype(np.int64) * 3 + sign + 1) * (n + 1) + rows) * (n + 1) + cols
     distinct = np.sort(np.unique(code, return_index=True)[1])
-    label, noise = np.arange(n), 4 * np.finfo(float).eps
-    size = max(1, (1 << 20) // n**2)
-    for first in range(0, len(distinct), size):
-        part = distinct[first : first + size]
-        table = problem.tables[problem.edge_table[part]]
-        if (sign[part] <= 0).any():
-            table = table * sign[part, None, None]
-        weight = np.where(np.isfinite(table), np.abs(table), 0.0)
-        own = (label[:, None] < rows[part, None, None]) & (label < cols[part, None, None])
-        bad = np.zeros(len(part), dtype=bool)
-        worst = np.zeros((len(part), 3), dtype=np.int64)
-        for a in range(n):
-            wanted = table[:, a, None, :] + table[:, :, a, None]
-            found = table[:, a, a, None, None] + table
-            error = weight[:, a, None, :] + weight[:, :, a, None] + weight[:, a, a, None, None] + weight
-            wrong = own & own[:, a, a, None, None] & (found < wanted - noise * error)
-            wrong[:, a, a] |= own[:, a, a] & np.isneginf(table[:, a, a])
-            new = wrong.reshape(len(part), -1).any(axis=1) & ~bad
-            at = wrong[new].reshape(-1, n * n).argmax(axis=1)
-            worst[new] = np.stack([np.full(len(at), a), at // n, at % n], axis=1)
-            bad |= new
-        if bad.any():
-            i = int(np.argmax(bad))
-            e, (a, k, m) = int(part[i]), (int(x) for x in worst[i])
-            value = -np.inf
-            if np.isfinite(table[i, a, a] + table[i, k, m]):
-                value = float(table[i, a, a] + table[i, k, m] - table[i, a, m] - table[i, k, a])
-            nodes = (int(u[e]), int(v[e]))
-            scale = abs(float(problem.edge_weight[e]))
-            return ExpansionWitness(e, nodes, int(problem.edge_table[e]), (a, k, m), value * scale)
-    return None
+    states = (sign[distinct], rows[distinct], cols[distinct])
+    i, a, k, m = expansion.first_conflict(problem.tables, problem.edge_table[distinct], *states, 4 * np.finfo(float).eps)
+    if i < 0:
+        return None
+    e = int(distinct[i])
+    table, weight = problem.tables[problem.edge_table[e]], float(problem.edge_weight[e])
+    value = -np.inf
+    if np.isfinite(table[a, a] + table[k, m]):
+        value = weight * float(table[a, a] + table[k, m] - table[a, m] - table[k, a])
+    return ExpansionWitness(e, (int(u[e]), int(v[e])), int(problem.edge_table[e]), (a, k, m), value)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.dual import spreads
 from ..core.errors import InvalidProblemError
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
+from ..core.scale import spreads
 from .base import Run, Solver, Support
 from .convex_bp import ConvexBP
 from .decomposition import descend
 from .icm import polish
 from .interior import iterate
-from .linear_program import _highs, _model
+from .linear_program import relax
 from .polytope import Bracket
 from .prepare import measure, prepare
 from .trws import ascend
@@ -165,7 +165,7 @@ def _smooth(bracket: Bracket) -> None:
     if found.labels is not None:
         run.offer(found.labels)
     if found.messages is not None:
-        bracket.bound(measure(problem, found.messages)[0] - bracket.constant, found.messages)
+        bracket.bound(measure(problem, found.messages) - bracket.constant, found.messages)
     if found.termination == Termination.interrupted:
         raise KeyboardInterrupt
     run.step(run.n_iter + found.n_iter)
@@ -179,7 +179,7 @@ def _interior(bracket: Bracket, messages: Messages) -> None:
     before, width, idle = run.n_iter, np.inf, 0
     for iteration, point in enumerate(iterate(polytope, messages.edge), 1):
         found = Messages(point.messages, problem.zero_messages().clique)
-        bracket.bound(measure(problem, found)[0] - bracket.constant, found)
+        bracket.bound(measure(problem, found) - bracket.constant, found)
         bracket.marginals(point.node, point.edge)
         if iteration % 3 == 0 or bracket.solved:
             labels = np.where(polytope.alive, point.node, -1.0).argmax(axis=1)
@@ -195,12 +195,11 @@ def _interior(bracket: Bracket, messages: Messages) -> None:
 def _simplex(bracket: Bracket) -> None:
     """HiGHS, with the bracket from its answer."""
     problem, run, net = bracket.problem, bracket.run, bracket.prepared.net
-    model = _model(net)
-    answer = _highs(model, run.seconds_left)
-    if answer.dual is not None:
+    model, answer = relax(net, run)
+    if model is not None and answer.dual is not None:
         found = model.messages(answer.dual, problem)
-        bracket.bound(measure(problem, found)[0] - bracket.constant, found)
-    if answer.primal is not None:
+        bracket.bound(measure(problem, found) - bracket.constant, found)
+    if model is not None and answer.primal is not None:
         node = model.marginals(answer.primal)
         if bracket.polytope is not None and answer.termination == Termination.converged:
             edge = np.zeros(bracket.polytope.pair.shape)

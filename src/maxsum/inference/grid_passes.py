@@ -14,6 +14,7 @@ from queue import SimpleQueue
 import numpy as np
 
 from ..core.problem import Problem
+from ..kernels.clock import workers
 from .parallel import n_threads
 
 _BLOCKS = 8
@@ -59,6 +60,7 @@ def strip_passes(one_pass: Strip, shape: tuple[int, int], n_strips: int) -> Call
                     done[strip].put(False)
             return bound
 
-        return sum(pool.map(follow, range(n_strips)))
+        with workers() as counted:
+            return sum(pool.map(counted(follow), range(n_strips)))
 
     return pass_over

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.certificate import MessageCertificate
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
+from ..kernels.clock import Clock
 from ..kernels.net import Net
 from .base import Run, Solver, Support
 from .icm import polish, start_labels
@@ -20,6 +21,11 @@ _MAX_COLUMNS = 20_000_000
 _TOLERANCE = 1e-10
 _TIE = 1e-9
 _FRACTIONAL = 1e-6
+_ENTRY_SECONDS, _READ_SECONDS = 8e-7, 1e-7
+"""What an entry of the matrix takes until HiGHS begins to iterate (it is built, passed on, presolved), and until its answer is read. More than
+it takes gives up programs that could just be begun, less overruns the limit by what HiGHS does without looking at the clock."""
+_GRACE = 0.05
+"""Seconds after its limit in which HiGHS may end by itself, and again after it is told to."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class LinearProgram(Solver):
             return
         prepared, messages = started
         net = prepared.net
-        run.certify(measure(problem, messages, None)[0], MessageCertificate(messages))
+        run.certify(measure(problem, messages), MessageCertificate(messages))
         if not problem.n_nodes:
             run.offer(np.zeros(0, dtype=np.int32))
             run.step(1)
@@ -65,12 +71,11 @@ class LinearProgram(Solver):
         if run.step(0):
             run.offer(polish(net, start_labels(net)))
             return
-        model = _model(net)
-        answer = _highs(model, run.seconds_left)
-        if answer.dual is not None:
+        model, answer = relax(net, run)
+        if model is not None and answer.dual is not None:
             found = model.messages(answer.dual, problem)
-            run.certify(measure(problem, found, None)[0], MessageCertificate(found))
-        if answer.primal is not None:
+            run.certify(measure(problem, found), MessageCertificate(found))
+        if model is not None and answer.primal is not None:
             marginals = model.marginals(answer.primal)
             labels = _round(marginals)
             if answer.termination == Termination.converged:
@@ -113,6 +118,17 @@ class _Model(NamedTuple):
         values = np.zeros(self.alive.shape)
         values[self.alive] = np.clip(primal[: int(self.alive.sum())], 0.0, 1.0)
         return values
+
+
+def relax(net: Net, run: Run) -> tuple[_Model | None, _Answer]:
+    """The linear program and the answer of HiGHS, which is none where there is not even time to set it up."""
+    ends = net.n_states[net.edges].astype(np.int64)
+    entries = 2 * int(ends.prod(axis=1).sum())
+    if _ENTRY_SECONDS * entries > run.seconds_left:
+        late = f"an LP with {entries} entries would take longer to set up than there is time."
+        return None, _Answer(None, None, Termination.time_limit, late, 0, False)
+    model = _model(net)
+    return model, _highs(model, run.seconds_left, _READ_SECONDS * entries)
 
 
 def _model(net: Net) -> _Model:
@@ -182,10 +198,11 @@ class _Answer(NamedTuple):
     interrupted: bool
 
 
-def _highs(model: _Model, seconds: float) -> _Answer:
-    """Run HiGHS; whatever it has at the end is returned, finite or not at all."""
+def _highs(model: _Model, seconds: float, reserve: float = 0.0) -> _Answer:
+    """Run HiGHS until ``reserve`` seconds before the limit; whatever it has at the end is returned, finite or not at all."""
     import highspy
 
+    clock = Clock(seconds)
     solver = highspy.Highs()
     for option, value in (
         ("output_flag", False),
@@ -194,18 +211,20 @@ def _highs(model: _Model, seconds: float) -> _Answer:
         ("threads", 1),
     ):
         solver.setOptionValue(option, value)
+    n_columns, n_rows = len(model.cost), len(model.lower)
+    solver.passModel(
+        n_columns, n_rows, model.matrix.nnz, int(highspy.MatrixFormat.kColwise), int(highspy.ObjSense.kMinimize), 0.0,
+        model.cost, np.zeros(n_columns), np.full(n_columns, np.inf), model.lower, model.upper,
+        model.matrix.indptr.astype(np.int32), model.matrix.indices.astype(np.int32), model.matrix.data,
+        np.zeros(n_columns, dtype=np.int32),
+    )  # fmt: skip
+    seconds = max(0.0, clock.left - reserve)
     if np.isfinite(seconds):
         solver.setOptionValue("time_limit", float(seconds))
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = len(model.cost), len(model.lower)
-    lp.col_cost_ = model.cost
-    lp.col_lower_, lp.col_upper_ = np.zeros(len(model.cost)), np.full(len(model.cost), np.inf)
-    lp.row_lower_, lp.row_upper_ = model.lower, model.upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = model.matrix.indptr, model.matrix.indices
-    lp.a_matrix_.value_ = model.matrix.data
-    solver.passModel(lp)
-    interrupted = _run_interruptibly(solver)
+    interrupted, ended = _run_interruptibly(solver, seconds)
+    if not ended:
+        message = "HiGHS was " + ("interrupted" if interrupted else "out of time") + " before it had begun to solve the LP."
+        return _Answer(None, None, Termination.time_limit, message, 0, interrupted)
     status = solver.getModelStatus()
     solution, info = solver.getSolution(), solver.getInfo()
     primal = _finite(solution.col_value, len(model.cost)) if solution.value_valid else None
@@ -214,7 +233,7 @@ def _highs(model: _Model, seconds: float) -> _Answer:
     termination, message = Termination.stalled, f"HiGHS stopped: {solver.modelStatusToString(status)}."
     if status == name.kOptimal:
         termination, message = Termination.converged, ""
-    elif status == name.kTimeLimit:
+    elif status == name.kTimeLimit or (status == name.kInterrupt and not interrupted):
         termination, message = Termination.time_limit, "HiGHS reached the time limit before the LP was solved."
     elif status == name.kInfeasible:
         primal = dual = None
@@ -225,21 +244,30 @@ def _highs(model: _Model, seconds: float) -> _Answer:
     return _Answer(primal, dual, termination, message, max(0, info.simplex_iteration_count), interrupted)
 
 
-def _run_interruptibly(solver: Any) -> bool:
-    """Run in a thread, so that Ctrl-C stops HiGHS and keeps what it has; True if that happened."""
+def _run_interruptibly(solver: Any, seconds: float) -> tuple[bool, bool]:
+    """Run in a thread, so that Ctrl-C and the limit stop HiGHS and keep what it has: whether Ctrl-C did, and whether HiGHS has ended.
+
+    Its presolve looks neither at its time limit nor at a call to stop: then it is left alone soon after the limit, and ends by itself,
+    unheard, when it looks up (a process that ends waits for it: HiGHS cannot be torn down while it runs).
+    """
     solver.HandleUserInterrupt = True
-    worker = threading.Thread(target=solver.run, daemon=True)
+    worker = threading.Thread(target=solver.run)
+    clock = Clock(min(seconds, threading.TIMEOUT_MAX - _GRACE))
     interrupted = started = False
     while not started or worker.is_alive():
         try:
             if not started:
                 started = True
                 worker.start()
-            worker.join()
+            worker.join(clock.left + _GRACE)
+            if worker.is_alive():
+                solver.cancelSolve()
+                worker.join(_GRACE)
+                break
         except KeyboardInterrupt:
             interrupted = True
             solver.cancelSolve()
-    return interrupted
+    return interrupted, not worker.is_alive()
 
 
 def _finite(values: Any, length: int) -> np.ndarray | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.dual import spreads
 from ..core.errors import InvalidProblemError
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
+from ..core.scale import spreads
 from ..kernels.local_search import forest_moves, total_score
 from ..kernels.net import Net
 from .base import Run, Solver, Support
@@ -68,7 +67,7 @@ class LocalSearch(Solver):
         prepared = prepare(problem)
         if init is not None or not prepared.feasible:
             messages = problem.zero_messages() if init is None else init
-            run.certify(measure(problem, messages)[0], MessageCertificate(messages))
+            run.certify(measure(problem, messages), MessageCertificate(messages))
         if not prepared.feasible:
             return
         search = ForestSearch(problem, run, self.random_state)
@@ -121,11 +120,11 @@ class ForestSearch:
         labels, left = self.best.copy(), min(length, max_moves)
         while left > 0:
             chunk = min(left, max(1, int(_CHUNK_SECONDS / self.pace)) if self.pace else 1)
-            started = time.perf_counter()
+            started = self.run.clock.used
             temperature = forest_moves(
                 self.net, chunk, temperature, factor, _GUMBEL, self.seed, labels, self.best, self.level, self.work
             )
-            self.pace = (time.perf_counter() - started) / chunk
+            self.pace = (self.run.clock.used - started) / chunk
             left -= chunk
             self.n_moves += chunk
             if self.run.offer(self.best):

@@ -76,7 +76,7 @@ class MaxFlow(Solver):
             del network  # its arrays are as large as the messages
             for found in (labels, *others):
                 run.offer(found)
-            run.certify(run.score if done else measure(problem, messages, None)[0], MessageCertificate(messages))
+            run.certify(run.score if done else measure(problem, messages), MessageCertificate(messages))
         if done:
             run.step(next(steps))
             run.termination = Termination.converged

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.clock import workers
+
 
 def n_threads(n_jobs: int) -> int:
     """Number of threads that ``n_jobs`` means; -1 is one per core that the process may use."""
@@ -36,5 +38,5 @@ def thread_map(function: Callable[[Any], Any], items: Sequence[Any], n_jobs: int
     threads = min(n_threads(n_jobs), len(items))
     if threads <= 1:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(function, items))
+    with workers() as counted, ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(counted(function), items))

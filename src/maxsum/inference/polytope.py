@@ -14,6 +14,9 @@ from .base import Run
 from .prepare import Prepared
 
 _MAX_PAIRS = 1 << 25
+_PAIR_SECONDS = 5e-8
+"""A pair of labels of an edge in the repair of pseudo-marginals, which is left undone where there is no time (and not prepared for where there is
+none for two)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +102,9 @@ class Bracket:
     def __init__(self, problem: Problem, prepared: Prepared, run: Run, tol: float):
         self.problem, self.prepared, self.run, self.tol = problem, prepared, run, tol
         self.constant = prepared.constant
-        self.polytope = LocalPolytope.of(prepared.net) if problem.n_edges * problem.n_labels**2 <= _MAX_PAIRS else None
+        pairs = problem.n_edges * problem.n_labels**2
+        fits = pairs <= _MAX_PAIRS and 2 * _PAIR_SECONDS * pairs <= run.seconds_left
+        self.polytope = LocalPolytope.of(prepared.net) if fits else None
         self.low, self.high = -np.inf, np.inf
         if isinstance(run.certificate, MessageCertificate):
             self.high = run.bound - prepared.constant
@@ -117,7 +122,7 @@ class Bracket:
 
     def marginals(self, node: np.ndarray, edge: np.ndarray) -> None:
         """Pseudo-marginals, repaired where they are not feasible; a clique gets the least of its members' marginals."""
-        if self.polytope is None:
+        if self.polytope is None or self.run.seconds_left < _PAIR_SECONDS * self.polytope.pair.size:
             return
         node, edge, feasible = self.polytope.repair(node, edge)
         value, net = -np.inf, self.prepared.net

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..core.certificate import MessageCertificate
-from ..core.dual import own_labels, rounding
+from ..core.certificate import Evaluation, MessageCertificate
+from ..core.dual import gap_rounding, own_labels, raised_score, rounding
 from ..core.problem import Messages, Problem
 from ..core.rows import row_max, row_min
+from ..core.scale import UNIT, edge_centres, vanishing
 from ..kernels import consistency, height
 from ..kernels.net import Net, adjacency, memberships
 
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
 
 
 class Prepared(NamedTuple):
-    """``F(y) == constant + score of y in net``; ``feasible`` is False if arc consistency leaves a node without labels."""
+    """``F(y) == constant + score of y in net``; ``feasible`` is False if arc consistency leaves a node without labels.
+
+    ``rounding`` is what the tables of the net add to `core.dual.rounding`.
+    """
 
     net: Net
     constant: float
     feasible: bool
+    rounding: float
 
 
 def prepare(problem: Problem) -> Prepared:
@@ -79,7 +84,8 @@ def _prepare(problem: Problem) -> Prepared:
     top = row_max(unary)
     unary = unary - top[:, None]
     total = np.longdouble(problem.offset) + top.sum(dtype=np.longdouble) + moved.sum(dtype=np.longdouble)
-    return Prepared(net._replace(unary=unary), float(total), feasible)
+    tables_size = float(np.abs(edge_centres(problem) - moved).sum()) if problem.n_edges else 0.0
+    return Prepared(net._replace(unary=unary), float(total), feasible, 10 * UNIT * tables_size + 4 * vanishing(problem))
 
 
 def centred_tables(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -122,21 +128,28 @@ def net_score(net: Net, labels: np.ndarray | None) -> float:
 NO_LABELS = np.zeros(0, dtype=np.int32)
 
 
-def measure(
-    problem: Problem, messages: Messages, labels: np.ndarray | None = None, score: float = np.nan
-) -> tuple[float, float]:
-    """Bound of messages and, if a labelling and its score are given, its gap (else ``inf``), by the kernels."""
+def evaluate(problem: Problem, messages: Messages, labels: np.ndarray) -> Evaluation:
+    """What messages prove about a labelling, by the kernels; all that rounding could hide is added."""
     prepared = prepare(problem)
     if not prepared.feasible:
-        return -np.inf, np.inf
-    known = NO_LABELS if labels is None else labels
-    parts = (
-        height.node_terms(prepared.net, messages.edge, messages.clique, known),
-        height.edge_terms(prepared.net, messages.edge, known, 0, problem.n_edges),
-        height.clique_terms(prepared.net, messages.clique, known),
+        return Evaluation(-np.inf, np.inf)
+    gap = sum(part[1] for part in _terms(prepared.net, messages, labels))
+    error = rounding(problem, messages) + prepared.rounding + gap_rounding(problem) * gap
+    return Evaluation(raised_score(problem, labels, gap + error), gap + error, error)
+
+
+def measure(problem: Problem, messages: Messages) -> float:
+    """Bound of messages, by the kernels: to compare, not to claim."""
+    prepared = prepare(problem)
+    if not prepared.feasible:
+        return -np.inf
+    return prepared.constant + sum(part[0] for part in _terms(prepared.net, messages, NO_LABELS))
+
+
+def _terms(net: Net, messages: Messages, labels: np.ndarray) -> tuple[tuple[float, float], ...]:
+    """Sum of the maxima of nodes, edges and cliques, and of their distances from a labelling."""
+    return (
+        height.node_terms(net, messages.edge, messages.clique, labels),
+        height.edge_terms(net, messages.edge, labels, 0, len(net.edges)),
+        height.clique_terms(net, messages.clique, labels),
     )
-    error = 2 * rounding(problem, messages)
-    if labels is None:
-        return prepared.constant + sum(part[0] for part in parts) + error, np.inf
-    gap = sum(part[1] for part in parts) + error
-    return score + gap, gap

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.dual import edge_centres, own_labels
+from ..core.dual import own_labels
 from ..core.errors import InvalidProblemError
 from ..core.problem import Messages, Problem
 from ..core.qp_certificate import QPCertificate
 from ..core.result import Termination
 from ..core.rows import row_max
+from ..core.scale import edge_centres
 from ..kernels import qp
 from .base import Run, Solver, Support
 from .block_form import BlockForm, block_rows
@@ -22,6 +23,8 @@ from .prepare import measure, prepare
 from .simplex_qp import QPPoint, minimise_simplex_qp
 
 _POLISH_ROUNDS = 4
+_CELL_SECONDS = 7e-8
+"""An entry of a table in setting up the relaxation (mostly medians of rows and columns), which does not look at the clock."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,15 @@ class QPRelaxation(Solver):
         known = run.certificate
         start = known.mu if isinstance(known, QPCertificate) and known.mu.shape == problem.unary.shape else None
         messages = problem.zero_messages() if init is None else init
-        run.certify(measure(problem, messages)[0], MessageCertificate(messages))
+        run.certify(measure(problem, messages), MessageCertificate(messages))
         run.offer(start_labels(net))
+        if run.seconds_left < _CELL_SECONDS * problem.tables.size:
+            run.offer(polish(net, start_labels(net)))
+            run.termination = Termination.time_limit
+            run.message = (
+                "QPRelaxation: there was no time to set up the relaxation; the labelling is by ICM, the bound that of messages."
+            )
+            return
         relaxed = relax(problem)
 
         def report(point: QPPoint) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -111,7 +110,7 @@ class _Seen(NamedTuple):
 class _Record:
     """The branching tree as it grows; ``full`` once it has passed its size.
 
-    The sets of messages are kept sparsely, one after the other, in buffers that double their size.
+    The sets of messages are kept sparsely, one after the other, in buffers that grow in place.
     """
 
     def __init__(self, problem: Problem, limit: int):
@@ -135,9 +134,11 @@ class _Record:
         if not self.full:
             used = self.ptr[-1]
             if used + self.entries > len(self.value):
-                more = len(self.value) + self.entries
-                self.index = np.concatenate([self.index, np.empty(more, dtype=self.index.dtype)])
-                self.value = np.concatenate([self.value, np.empty(more)])
+                size = len(self.value) + len(self.value) // 8 + 4 * self.entries
+                self.index.resize(
+                    size, refcheck=False
+                )  # by realloc, which mostly moves no memory: a copy takes seconds at last
+                self.value.resize(size, refcheck=False)
             self.ptr.append(packed.pack_messages(*messages, self.index, self.value, used))
         return len(self.ptr) - 2
 
@@ -199,17 +200,18 @@ class _Search:
         domain = (self.base > -np.inf).astype(np.uint8)
         number = self.record.add_box(-1, 0, -1, _OTHER, self.record.add_messages(messages))
         self.stack = [_Box(number, domain, 0, messages, 0, np.inf)]
-        began = pulse = time.perf_counter()
+        clock = self.run.clock
+        began = pulse = clock.used
         budget, closed = 1, 0
         try:
             if self.soft:
-                self.search_locally(0.1 * self.run.seconds, _LOCAL_FIRST)
+                self.search_locally(0.1 * clock.used, _LOCAL_FIRST)
             while self.stack or self.heap:
                 if self.solver.max_nodes is not None and self.n_boxes >= self.solver.max_nodes:
                     self.run.termination = Termination.iteration_limit
                     return
-                if time.perf_counter() - pulse > 0.05 or self.run.seconds_left == 0:
-                    pulse = time.perf_counter()
+                if clock.used - pulse > 0.05 or self.run.seconds_left == 0:
+                    pulse = clock.used
                     if self.run.step(self.n_boxes, max(self.open_height + self.prepared.constant, self.run.score)):
                         return
                     self.search_locally(self.local_share * (pulse - began - _LOCAL_DELAY))
@@ -236,9 +238,9 @@ class _Search:
             self.local = ForestSearch(self.problem, self.run)
             self.local_moves = self.local.moves()
         while self.local_seconds < seconds and self.local.n_moves < max_moves:
-            started = time.perf_counter()
+            started = self.run.clock.used
             next(self.local_moves)
-            self.local_seconds += time.perf_counter() - started
+            self.local_seconds += self.run.clock.used - started
 
     @property
     def open_height(self) -> float:
@@ -368,7 +370,6 @@ class _Search:
         bound = self.open_height + self.prepared.constant if run.labels is None else run.score + max(above, 0.0)
         if finished or bound < run.bound:
             run.bound, run.certificate = bound, self.record.certificate()
-            run.gap = max(self.problem.round_gap(above), 0.0) if run.labels is not None else None
 
 
 def _room(problem: Problem) -> packed.Box:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from ..core.errors import InvalidProblemError
 from ..core.result import Termination
 from ..core.validation import LARGEST
 from ..kernels import qp
+from ..kernels.clock import Clock
 from .base import log
 from .block_form import BlockForm, states_array
 from .parallel import split, thread_map
@@ -137,7 +137,7 @@ def minimise_simplex_qp(
     >>> minimise_simplex_qp([[0, 2], [0, 0]], form).mu.round(3).tolist()
     [[1.0, 0.0], [0.5, 0.5]]
     """
-    started = time.perf_counter()
+    clock = Clock(time_limit)
     _check_settings(tol, max_iter, time_limit)
     if not (np.asarray(allowed) >= 0).all():
         raise InvalidProblemError(f"allowed is {allowed!r}, wanted gaps >= 0.")
@@ -166,8 +166,7 @@ def minimise_simplex_qp(
             _refuse_indefinite(state, starts)
             value, gap = float(state[:, qp.VALUE].sum()), float(state[:, qp.GAP].sum())
             n_iter = int(state[:, qp.N_ITER].max(initial=0))
-            seconds = time.perf_counter() - started
-            stop = callback is not None and callback(QPPoint(n_iter, seconds, value, gap, mu))
+            stop = callback is not None and callback(QPPoint(n_iter, clock.seconds, value, gap, mu))
             if not running:
                 stalled = bool((state[:, qp.STATUS] == qp.STALLED).any())
                 termination = Termination.stalled if stalled else Termination.converged
@@ -175,7 +174,7 @@ def minimise_simplex_qp(
             if stop:
                 termination = Termination.stopped
                 break
-            if time_limit is not None and seconds >= time_limit:
+            if clock.left <= 0:
                 termination = Termination.time_limit
                 break
             if n_iter >= max_iter and bool((state[state[:, qp.STATUS] == qp.RUNNING, qp.N_ITER] >= max_iter).all()):
@@ -190,7 +189,7 @@ def minimise_simplex_qp(
         n_products=int(state[:, qp.N_PRODUCTS].max(initial=0)),
         n_iter=int(state[:, qp.N_ITER].max(initial=0)),
         termination=termination,
-        seconds=time.perf_counter() - started,
+        seconds=clock.seconds,
         values=state[:, qp.VALUE].copy(),
         gaps=state[:, qp.GAP].copy(),
     )

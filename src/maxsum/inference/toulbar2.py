@@ -25,7 +25,12 @@ from .prepare import measure, start
 _LARGEST_SUM = 1e16
 _MAX_DIGITS = 12
 _FOREVER = 10**8
-_GRACE = 1.0
+_CELL_SECONDS, _EDGE_SECONDS = 2e-8, 3e-5
+"""A pair of labels and an edge in handing over a problem, which is not begun where there is no time for it."""
+_GRACE, _GRACE_SHARE = 0.1, 0.04
+"""Seconds, and share of the limit, that toulbar2 has after the limit to hand over what it found. Less may lose its labelling."""
+_PATIENCE = 1.0
+"""The same after ``Ctrl-C``."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Toulbar2(Solver):
     multiples of a small unit; where that rounds scores by more than `Problem.resolution` in all, ``message`` says so.
 
     toulbar2 runs in a process of its own: it keeps global options, takes over ``Ctrl-C``, holds Python's lock, and its
-    preprocessing looks at no limit. That process is told to stop at the limit or at ``Ctrl-C`` and is ended a second later.
+    preprocessing looks at no limit. That process is told to stop at the limit or at ``Ctrl-C`` and is ended soon after.
 
     Parameters
     ----------
@@ -61,13 +66,18 @@ class Toulbar2(Solver):
         if started is None:
             return
         prepared, messages = started
-        run.certify(measure(problem, messages, None)[0], MessageCertificate(messages))
+        run.certify(measure(problem, messages), MessageCertificate(messages))
         if not problem.n_nodes:
             run.offer(np.zeros(0, dtype=np.int32))
             run.step(1)
             return
         if run.step(0):
             run.offer(polish(prepared.net, start_labels(prepared.net)))
+            return
+        if run.seconds_left < _CELL_SECONDS * problem.n_edges * problem.n_labels**2 + _EDGE_SECONDS * problem.n_edges:
+            run.offer(polish(prepared.net, start_labels(prepared.net)))
+            run.termination = Termination.time_limit
+            run.message = "toulbar2 was not begun: handing over the problem takes longer than there is time."
             return
         network = _network(prepared.net)
         answer = _solve(prepared.net, network, run)
@@ -142,7 +152,7 @@ class _Answer(NamedTuple):
 
 
 def _solve(net: Net, network: _Network, run: Run) -> _Answer:
-    """Run `_work` in a new interpreter, and end it a second after the limit or ``Ctrl-C`` at the latest."""
+    """Run `_work` in a new interpreter, and end it soon after the limit or ``Ctrl-C``."""
     alive = net.unary > -np.inf
     pieces = [network.node[v, :n].tobytes() for v, n in enumerate(net.n_states.tolist())]
     for e in range(len(net.edges)):
@@ -171,7 +181,8 @@ def _solve(net: Net, network: _Network, run: Run) -> _Answer:
                     out_of_time = not interrupted
                 except KeyboardInterrupt:
                     asked, interrupted = interrupted, True
-                given, wait = None, _GRACE
+                given = None
+                wait = _PATIENCE if run.time_limit is None else min(_PATIENCE, _GRACE + _GRACE_SHARE * run.time_limit)
                 if asked or sys.platform == "win32":
                     process.kill()
                 else:

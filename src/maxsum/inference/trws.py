@@ -181,7 +181,7 @@ def ascend(
     closed = max(0.5 * problem.resolution, problem.step - 2 * problem.resolution)
     bounds: list[float] = []
     known, score, next_decode = None, -np.inf, 2
-    run.certify(measure(problem, messages)[0], MessageCertificate(messages))
+    run.certify(measure(problem, messages), MessageCertificate(messages))
     for iteration in range(1, max_iter + 1):
         forward = iteration % 2 == 1
         if iteration in (1, next_decode, next_decode + 1, max_iter):

@@ -272,3 +272,24 @@ def take(labels, active, alpha):  # type: ignore[no-untyped-def]
     for v in range(len(labels)):
         if active[v] == 2:
             labels[v] = alpha
+
+
+@kernel
+def first_conflict(tables, number, sign, rows, cols, noise):  # type: ignore[no-untyped-def]
+    """The first of some edges (each with a table, the sign of its weight and its label counts) that an expansion move makes not supermodular,
+    the label of the move and the labels of the ends; -1 if there is none."""
+    for i in range(len(number)):
+        table, s = tables[number[i]], float(sign[i])
+        for a in range(min(rows[i], cols[i]) if s != 0 else 0):
+            own = s * table[a, a]
+            if own == -np.inf:
+                return i, a, a, a
+            for k in range(rows[i]):
+                to = s * table[k, a]
+                size = abs(own) + (abs(to) if to > -np.inf else 0.0)
+                for m in range(cols[i]):
+                    here, there = s * table[k, m], s * table[a, m]
+                    error = size + (abs(here) if here > -np.inf else 0.0) + (abs(there) if there > -np.inf else 0.0)
+                    if own + here < there + to - noise * error:
+                        return i, a, k, m
+    return -1, -1, -1, -1

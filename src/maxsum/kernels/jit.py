@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import numba
 from numba.core import event
 
+from .clock import compile_time
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
@@ -68,28 +70,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _rename(_files, secrets.token_hex(4)))
 
 
-class _CompileClock(event.Listener):
-    """Adds up the time that numba spends compiling, nested compilations counted once."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._depth = 0
-        self._start = 0.0
+class _Listener(event.Listener):
+    """Tells the clock of the thread when it enters the compiler and leaves it."""
 
     def on_start(self, event: Any) -> None:
-        import time
-
-        if self._depth == 0:
-            self._start = time.perf_counter()
-        self._depth += 1
+        compile_time().enter()
 
     def on_end(self, event: Any) -> None:
-        import time
-
-        self._depth -= 1
-        if self._depth == 0:
-            self.seconds += time.perf_counter() - self._start
+        compile_time().leave()
 
 
-compile_clock = _CompileClock()
-event.register("numba:compile", compile_clock)
+event.register("numba:compiler_lock", _Listener())  # held while compiling and while loading from the cache on disk

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import UnsupportedProblemError
+from ..kernels.clock import Clock
 from .driver import Learner, Training
 from .objective import Answer, MarginObjective, Objective
 from .planes import PlaneStore, few_weights
@@ -20,6 +20,7 @@ from .result import relative
 _BATCH, _REGION_BATCH = 8, 2
 _STEPS, _VECTOR_STEPS = 10, 100
 _OFTEN = 10
+_LAST_SHARE = 0.1  # of the limit, the most that is kept free for a last evaluation
 _NEAR, _DEAR_NEAR = 2.5, 1.0
 _ALL = 4
 _VECTORISED = 0.4
@@ -190,13 +191,16 @@ class _Trained(Ascent):
 
     def evaluate(self) -> float:
         """Ask all examples at one point: a primal value, and a new plane for each; returns the relative gap there."""
+        training, started = self.training, self.training.clock.used
         self.dual = self.store.refresh()
-        self.training.bound(self.dual, self.store.certificate)
+        training.bound(self.dual, self.store.certificate)
         for w in (self.query(), feasible(self.objective, self.mean)) if self.learner.averaging else (self.query(),):
-            answer = certain(self.objective, w, self.objective.ask(w), self.dual, self.learner.tol, self.training.seconds_left)
+            answer = certain(self.objective, w, self.objective.ask(w), self.dual, self.learner.tol, training.seconds_left)
             primal = self.objective.primal(w, answer.upper)
-            self.training.offer(w, primal, is_exact(answer))
+            training.offer(w, primal, is_exact(answer))
             self.absorb(answer)
+        if training.time_limit is not None:  # the last one follows when time is up
+            training.reserve = min(training.clock.used - started, _LAST_SHARE * training.time_limit)
         return relative(primal, self.dual)
 
     def exact_round(self) -> float:
@@ -224,14 +228,14 @@ def feasible(objective: Objective, w: np.ndarray) -> np.ndarray:
 def certain(objective: Objective, w: np.ndarray, answer: Answer, dual: float, tol: float, seconds: float) -> Answer:
     """The answer with its open brackets closed as far as the tolerance needs it: by more sweeps first, by `TRWS` to its end if what
     the labellings reach is within the tolerance, and by an exact search when nothing but the brackets keeps the gap open."""
-    ends = time.perf_counter() + seconds
+    clock = Clock(seconds)
     for effort, reach in _EFFORTS:
         reached = objective.primal(w, np.maximum(answer.value, 0.0))
         left = reached - dual
         allowed = max(tol * reached - left, 0.25 * tol * reached, 0.25 * left)
         if is_exact(answer) or left > reach * tol * reached:
             break
-        answer = objective.close(w, answer, allowed, (effort,), ends - time.perf_counter())
+        answer = objective.close(w, answer, allowed, (effort,), clock.left)
     return answer
 
 

@@ -76,7 +76,7 @@ class CuttingPlane(Learner):
             training.offer(w, primal, is_exact(answer))
             training.bound(master.dual, master.certificate)
             scale = self.tol * abs(training.primal)
-            added = master.add(answer, w, max(scale, self.absolute))
+            added = master.add(answer, w, max(scale, self.absolute), training)
             if training.step(training.n_iter + 1):
                 return
             if training.primal - training.dual <= self.absolute:
@@ -147,8 +147,7 @@ class Master:
             return
         started = time.perf_counter()
         self.qp.warm(self.qp.alpha.copy())
-        limit = None if np.isinf(training.seconds_left) else training.seconds_left
-        self.qp.solve(max(1e-12, self.precision * max(tol, 1e-9)), limit)
+        self.qp.solve(max(1e-12, self.precision * max(tol, 1e-9)), training.seconds_left)
         training.qp_seconds += time.perf_counter() - started
         self._refresh()
         self.idle = np.where(self.qp.alpha > 0, 0, self.idle + 1)
@@ -171,7 +170,7 @@ class Master:
         started = time.perf_counter()
         rho = self.proximity
         moved = (1 + rho) * self.offset - rho * np.asarray(self.rows @ centre).reshape(-1)
-        alpha = self.qp.solve_with(moved, max(1e-9, 0.1 * max(training.learner.tol, 1e-6)))
+        alpha = self.qp.solve_with(moved, max(1e-9, 0.1 * max(training.learner.tol, 1e-6)), training.seconds_left)
         training.qp_seconds += time.perf_counter() - started
         return (np.asarray(self.rows.T @ alpha).reshape(-1) + rho * centre) / (1 + rho)
 
@@ -184,8 +183,8 @@ class Master:
         if self.proximity < 1e-3:
             self.proximity = 0.0
 
-    def add(self, answer: Answer, w: np.ndarray, epsilon: float) -> int:
-        """Planes that the rule (30) lets in; returns how many."""
+    def add(self, answer: Answer, w: np.ndarray, epsilon: float, training: Training) -> int:
+        """Planes that the rule (30) lets in, as long as there is time; returns how many."""
         objective = self.objective
         if self.one:
             planes = [objective.plane(int(j), key) for j, key in zip(answer.examples, answer.keys, strict=True)]
@@ -213,14 +212,18 @@ class Master:
         ]
         if not new:
             return 0
-        planes = [objective.plane(int(answer.examples[i]), answer.keys[i]) for i in new]
+        planes = []
+        for i in new:
+            planes.append(objective.plane(int(answer.examples[i]), answer.keys[i]))
+            if training.seconds_left <= 0:
+                break
         ptr = np.cumsum([0] + [len(plane.index) for plane in planes])
         rows = sparse.csr_array(
             (np.concatenate([p.value for p in planes]), np.concatenate([p.index for p in planes]), ptr),
             shape=(len(planes), objective.n_weights),
         )
         self._append(rows, np.array([p.offset for p in planes]), np.array([p.example for p in planes]), [p.key for p in planes])
-        return len(new)
+        return len(planes)
 
     def _known(self, j: int, key: np.ndarray) -> bool:
         return any(np.array_equal(self.keys[i], key) for i in np.flatnonzero(self.examples == j))

@@ -83,9 +83,8 @@ class Training(Interruptible):
     """State of one fit: clock, best weights and bound, trace, checkpoints."""
 
     def __init__(self, learner: Learner, objective: Objective, callback: LearningCallback | None):
+        super().__init__(learner.time_limit)
         self.learner, self.objective, self.callback = learner, objective, callback
-        self.started = time.perf_counter()
-        self.time_limit = learner.time_limit
         self.before = (objective.n_calls, objective.seconds)
         self.weights = np.zeros(objective.n_weights)
         self.primal, self.dual = np.inf, -np.inf
@@ -137,7 +136,7 @@ class Training(Interruptible):
         if self.callback is not None and self.callback(point):
             self.termination = Termination.stopped
             return True
-        if self.seconds_left <= 0:
+        if self.late():
             self.termination = Termination.time_limit
             return True
         return point.iteration >= self.learner.max_iter

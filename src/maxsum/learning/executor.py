@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from ..core.errors import ExecutorError, InvalidSampleError
 from ..inference.parallel import n_threads
+from ..kernels.clock import workers
 from .transport import apply, received, store, work_beside
 
 log = logging.getLogger(__name__)
@@ -114,8 +115,8 @@ class Threads(Executor):
     def _run(
         self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any, homes: list[int] | None
     ) -> list[Any]:
-        with ThreadPoolExecutor(min(self.n_workers, len(items)), "maxsum") as pool:
-            futures = [pool.submit(apply, function, item, shared) for item in items]
+        with workers() as counted, ThreadPoolExecutor(min(self.n_workers, len(items)), "maxsum") as pool:
+            futures = [pool.submit(counted(apply), function, item, shared) for item in items]
             try:
                 return [future.result() for future in futures]
             except BaseException:

@@ -18,6 +18,7 @@ from ..core.problem import Problem
 from ..core.result import Result
 from ..inference.base import Solver
 from ..inference.dispatch import TABLE, solve
+from ..kernels.clock import Clock
 from ..kernels.design import Design
 from ..kernels.planes import Scratch, largest_difference, values
 from ..kernels.vectors import inner
@@ -115,7 +116,7 @@ class Objective(ABC):
             No new call is made after this time.
         """
         value, upper, keys = answer.value.copy(), answer.upper.copy(), list(answer.keys)
-        ends = time.perf_counter() + seconds
+        clock = Clock(seconds)
         for effort in efforts:
             loose = self.c[answer.examples] * (upper - np.maximum(value, 0.0))
             order = np.argsort(-loose, kind="stable")
@@ -124,7 +125,7 @@ class Objective(ABC):
                 break
             chosen = order[:enough][loose[order[:enough]] > 0]
             for part in np.split(chosen, range(1, len(chosen))) if effort >= _SEARCH_EFFORT else [chosen]:
-                if not len(part) or time.perf_counter() >= ends:
+                if not len(part) or clock.left <= 0:
                     break
                 better = self.ask(w, answer.examples[part], effort)
                 for i, new, bound, key in zip(part, better.value, better.upper, better.keys, strict=True):

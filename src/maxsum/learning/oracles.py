@@ -16,7 +16,7 @@ from ..inference.dispatch import solve
 from ..inference.expansion import Expander, expansion_witness
 from ..inference.icm import polish
 from ..inference.parallel import n_threads, thread_map
-from ..inference.prepare import measure, net_score, prepare
+from ..inference.prepare import evaluate, net_score, prepare
 from ..inference.trws import passes
 from ..kernels import tree
 from ..kernels.design import Design, augmented_scores
@@ -264,7 +264,7 @@ def _checked(j: int, problem: Problem, given: Any, truth: np.ndarray) -> tuple[n
         raise OracleError(f"example {j}: the oracle returned the bound {bound!r}, wanted a number, or labels alone.")
     labels, score = labels.astype(np.int32), problem.score(labels)
     if bound is None:
-        return labels, measure(problem, problem.zero_messages(), labels, score)[1]
+        return labels, evaluate(problem, problem.zero_messages(), labels).gap
     known = max(score, problem.score(polish(prepare(problem).net, labels.copy(), 10)), problem.score(truth))
     if bound < known - 1e-9 * (1.0 + abs(known)):
         raise CertificateError(f"example {j}: the oracle's bound {bound} is below {known}, the score of a known labelling.")

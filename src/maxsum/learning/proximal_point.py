@@ -161,7 +161,7 @@ class _Steps:
         count = 0
         while count < self.learner.inner:
             count += 1
-            started = time.perf_counter()
+            began, started = training.clock.used, time.perf_counter()
             w, phi, low = bundle.solve(max(1e-10, 0.05 * tol))
             training.qp_seconds += time.perf_counter() - started
             point = self._evaluate(w, phi)
@@ -171,7 +171,10 @@ class _Steps:
             if value + moved < best:
                 best, found = value + moved, (w, phi, value, moved, point)
             gap = best - low
-            if gap <= max(0.1 * tol * abs(best), (1 - _SERIOUS) * (self.value - low)) or training.seconds_left <= 0:
+            if gap <= max(0.1 * tol * abs(best), (1 - _SERIOUS) * (self.value - low)):
+                met = True
+                break
+            if training.seconds_left <= training.clock.used - began:  # another one would end too late
                 met = True
                 break
             if count % _LOOK == 0 and self._certify() <= tol:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import InvalidProblemError
 from ..kernels import simplex_blocks as kernel
+from ..kernels.clock import Clock
 from .qp_steps import (
     ReducedSolution,
     block_sums,
@@ -28,6 +28,9 @@ _FACE_WORK = 400
 _PIQP_CALLS = 8
 _PIQP_LARGEST = 4000
 _PIQP_SMALL = 300
+_SMO_PACE, _CUBE_SECONDS = 5e8, 5e-11
+"""Operations of pairwise steps a second, and the seconds that a system of ``n`` unknowns takes over ``n**3``: what would not end in time is not
+begun."""
 
 
 class ReducedQP:
@@ -192,13 +195,13 @@ class ReducedQP:
         self._alpha[: self._n] = alpha
         self._grad[: self._n] = self.offset - self.gram @ self.alpha
 
-    def solve_with(self, offset: np.ndarray, tol: float) -> np.ndarray:
+    def solve_with(self, offset: np.ndarray, tol: float, time_limit: float | None = None) -> np.ndarray:
         """Variables for other offsets and the same columns; the state of this problem stays as it is."""
         own, alpha = self.offset.copy(), self.alpha.copy()
         try:
             self._offset[: self._n] = offset
             self.warm(alpha)
-            return self.solve(tol).alpha
+            return self.solve(tol, time_limit).alpha
         finally:
             self._offset[: self._n] = own
             self.warm(alpha)
@@ -210,22 +213,21 @@ class ReducedQP:
         ----------
         tol : float
         time_limit : float, optional
-            Seconds; looked at between rounds.
+            Seconds; looked at between rounds, and before steps that take long.
         piqp : bool
             Whether PIQP may be called where the own steps crawl.
         """
-        started = time.perf_counter()
+        clock = Clock(time_limit)
         layout = self._layout()
         budget = (_WORK if not self.crawled else _WORK // 4) * self._n**2 + 200_000
         steps, stalled, calls, used = 0, 0, 0, {"smo": True}
         near = np.zeros(self._n, dtype=bool)
         self._tidy()
         for turn in range(_ROUNDS):
-            steps += self._smo(*layout, tol, budget)
+            steps += self._smo(*layout, tol, int(min(budget, 200_000 + _SMO_PACE * clock.left)))
             self._tidy()
             facts = self._measure(tol)
-            late = time_limit is not None and time.perf_counter() - started > time_limit
-            if facts["converged"] or late or stalled > 2:
+            if facts["converged"] or clock.left <= _CUBE_SECONDS * float((self.alpha > 0).sum()) ** 3 or stalled > 2:
                 break
             before = facts["value"]
             if piqp and (turn > 0 or self.crawled) and calls < _PIQP_CALLS and self._interior_point(facts, near, calls, tol):
@@ -236,9 +238,7 @@ class ReducedQP:
             self._tidy()
             stalled = stalled + 1 if self.value <= before + 8 * _EPS * abs(before) else 0
         self.crawled = calls > 0
-        return ReducedSolution(
-            self.alpha.copy(), **facts, steps=steps, method="+".join(used), seconds=time.perf_counter() - started
-        )
+        return ReducedSolution(self.alpha.copy(), **facts, steps=steps, method="+".join(used), seconds=clock.seconds)
 
     def _faces(self) -> bool:
         """Newton steps, fewer where the face is large."""

@@ -73,12 +73,13 @@ class Subgradient(Learner):
             "keys": np.concatenate([np.zeros(0, dtype=np.int64)] + [np.reshape(key, -1) for key in keys]),
         }  # fmt: skip
 
-        def certificate(whole: int) -> DualCertificate:
+        def certificate(whole: int, u: np.ndarray | None = None) -> DualCertificate:
             at = np.array(examples[:whole], dtype=np.int64)
-            u = np.zeros(objective.n_weights)
-            for j, key in zip(at.tolist(), keys[:whole], strict=True):
-                plane = objective.plane(j, key)
-                u[plane.index] += objective.c[j] * n / max(whole, 1) * plane.value
+            if u is None:  # of a checkpoint
+                u = np.zeros(objective.n_weights)
+                for j, key in zip(at.tolist(), keys[:whole], strict=True):
+                    plane = objective.plane(j, key)
+                    u[plane.index] += objective.c[j] * n / max(whole, 1) * plane.value
             mu = objective.cone.multipliers(u)
             return DualCertificate(at, tuple(keys[:whole]), objective.c[at] * n / max(whole, 1), mu)
 
@@ -103,7 +104,7 @@ class Subgradient(Learner):
                 mean += 2.0 / (steps + 1) * (feasible(objective, total / seen) - mean)
             last = feasible(objective, total / seen)
             dual = offset / seen - 0.5 * float(last @ last)
-            if training.bound(dual, partial(certificate, seen)):
+            if training.bound(dual, partial(certificate, seen, total / seen)):
                 best = seen
             for w in (mean, last) if self.averaged else (last,):
                 w = feasible(objective, w)

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.cliques import check_members
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
+from ..core.ownership import own
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +116,7 @@ def _observations(given: Any, graph: Graph) -> Any:
     wrong = np.argwhere(~np.isfinite(dense))
     if len(wrong):
         raise InvalidSampleError(_not_finite(dense[tuple(wrong[0])], int(wrong[0, 0]), int(wrong[0, 1])))
-    dense.flags.writeable = False
-    return dense
+    return own(dense)
 
 
 def _not_finite(value: float, node: int, feature: int) -> str:
@@ -145,8 +145,7 @@ def _edge_features(given: Any, n_edges: int) -> np.ndarray | None:
         raise InvalidSampleError(
             f"edge_features has {array[edge, feature]} at edge {edge}, feature {feature}; wanted finite numbers."
         )
-    array.flags.writeable = False
-    return array
+    return own(array)
 
 
 def _types(given: Any, n_nodes: int) -> np.ndarray | None:
@@ -191,8 +190,7 @@ def _clique_features(given: Any, n_cliques: int) -> np.ndarray | None:
             f"clique_features has {array[clique, feature]} at clique {clique}, feature {feature}; rewards of cliques need finite "
             "numbers >= 0. Shift them."
         )
-    array.flags.writeable = False
-    return array
+    return own(array)
 
 
 def _clique_types(given: Any, n_cliques: int) -> np.ndarray:

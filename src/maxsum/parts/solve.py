@@ -69,14 +69,13 @@ class PartsCertificate:
         with executing(executor) as running:
             found = check_parts(self.source, self.work, state.generation, state.labels, state.messages, running.run)
         total = math.fsum([own.score for own in found] + [float(entry["offset"]) for entry in parts.manifest["parts"]])
-        gap, resolution = math.fsum(own.gap for own in found), math.fsum(own.resolution for own in found)
-        upper = total + gap
-        room = resolution + 1e-9 * max(abs(total), abs(upper))
+        gap, room = math.fsum(own.gap for own in found), math.fsum(own.rounding for own in found)
+        upper = total + room + gap
         if score is not None and not abs(score - total) <= room:
             raise CertificateError(f"the claimed score is {score}, but the labels have {total}.")
         if bound is not None and not upper <= bound + room:
             raise CertificateError(f"the claimed bound is {bound}, but the messages prove only {upper}.")
-        return Verification(total, upper, gap, gap <= resolution, False)
+        return Verification(total, upper, gap, gap <= math.fsum(own.tolerance for own in found), False)
 
     def messages(self) -> Messages:
         """All messages, in memory, in the order of the edges of ``parts.problem()``."""
@@ -217,8 +216,8 @@ class _Search(Interruptible):
     """One run: clock, best labelling, trace."""
 
     def __init__(self, engine: Engine, tol: float, max_iter: int, time_limit: float | None, callback: Callback | None):
+        super().__init__(time_limit)
         self.engine, self.tol, self.max_iter, self.callback = engine, float(tol), int(max_iter), callback
-        self.started, self.time_limit = time.perf_counter(), time_limit
         self.termination = Termination.iteration_limit
         self.best, self.best_labels = Labelling(-1, -np.inf), engine.labels.copy()
         self.bounds: list[float] = []

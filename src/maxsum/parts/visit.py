@@ -12,10 +12,11 @@ from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
-from ..core.dual import resolution, slack
+from ..core.dual import slack, up
 from ..core.errors import CheckpointError
 from ..core.files.store import atomic
 from ..core.problem import Messages
+from ..core.scale import UNIT, score_rounding, tolerance
 from ..core.validation import as_labels
 from ..inference.icm import polish
 from ..inference.prepare import Prepared, centred_tables, prepare
@@ -165,11 +166,12 @@ def _rounding(local: Local, edge: np.ndarray) -> float:
 
 
 class Checked(NamedTuple):
-    """Share of a part in score, gap and resolution, in plain numpy."""
+    """Share of a part in the score, the gap (rounded up), what counts as none, and the rounding of the score, in plain numpy."""
 
     score: float
     gap: float
-    resolution: float
+    tolerance: float
+    rounding: float
 
 
 def check(task: Task) -> Checked:
@@ -186,9 +188,10 @@ def check(task: Task) -> Checked:
         raise CheckpointError(f"{path}: labels at cuts are not those that other parts saw; wanted one labelling.")
     terms = slack(local.problem, messages, labels)
     counted = np.concatenate([np.ones(local.n_inner, dtype=bool), local.owned])
-    error = terms.gap - float(terms.node.sum() + terms.edge.sum())
-    gap = float(terms.node[local.first : local.last].sum() + terms.edge[counted].sum()) + max(error, 0.0)
-    return Checked(_score(local, labels, local.owned), gap, resolution(local.problem))
+    gap = float(terms.node[local.first : local.last].sum() + terms.edge[counted].sum())
+    gap = up(gap * (1 + 2 * UNIT * (len(labels) + len(counted)))) if gap > 0 else gap
+    score = _score(local, labels, local.owned)
+    return Checked(score, gap, tolerance(local.problem, labels), score_rounding(local.problem, labels))
 
 
 # ---- files of a run ---------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..errors import MaxsumError, ParseError
 from ..graph import Graph
+from ..ownership import own
 from ..problem import Problem
-from ..validation import LARGEST
+from ..validation import EXACT, LARGEST
 from .text import Limits
 
 Fail = Callable[[str], NoReturn]
@@ -109,6 +110,9 @@ class Builder:
         total = first + second
         if np.any(np.isfinite(total) & (np.abs(total) > LARGEST)):
             self._fail(f"functions with the same scope add up to more than {LARGEST} in size.")
+        large = np.isfinite(total) & (np.abs(total) >= EXACT) & (first == np.rint(first)) & (second == np.rint(second))
+        if any(int(a) + int(b) != int(c) for a, b, c in zip(first[large], second[large], total[large], strict=True)):
+            self._fail("whole numbers of functions with the same scope add up to one beyond 2**53 that a float64 would round.")
         return np.asarray(total)
 
     def problem(self, path: str) -> Problem:
@@ -129,7 +133,7 @@ class Builder:
         for t, old in enumerate(used):
             rows, columns = self._tables[old].shape
             bank[t, :rows, :columns] = self._tables[old]
-        unary.flags.writeable = bank.flags.writeable = False
+        unary, bank = own(unary), own(bank)
         try:
             return Problem(
                 Graph.from_edges(np.array(self._edges, dtype=np.int64).reshape(-1, 2), n_nodes),

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import ParseError
 from ..problem import Problem
-from ..validation import LARGEST
+from ..validation import EXACT, LARGEST
 from .build import Builder, named
 from .text import Limits, Stream, shown
 
@@ -278,6 +278,10 @@ class _Reader:
         wrong[infinite] = [not _is_written_inf(items[i]) for i in infinite]
         if wrong.any() or any(isinstance(item, str) and "_" in item for item in items):
             self._bad(title, items)
+        for i in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= EXACT)):
+            text = str(items[i])
+            if text.lstrip("+-").isdigit() and int(text) != int(numbers[i]):
+                self._fail(f"{title} has the cost {shown(text)}, a whole number beyond 2**53 that a float64 would round.")
         return numbers
 
     def _score(self, costs: np.ndarray, title: str) -> np.ndarray:

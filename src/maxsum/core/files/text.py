@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 import numpy as np
 
 from ..errors import ParseError
-from ..validation import LARGEST
+from ..validation import EXACT, LARGEST
 
 COMPRESSIONS = ("gz", "xz", "bz2")
 _CHUNK = 1 << 20
@@ -238,8 +238,9 @@ class Tokens:
             done += len(tokens)
         return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
 
-    def floats(self, n: int, what: str, low: float, high: float, hint: str = "") -> np.ndarray:
-        """``n`` float64 numbers in ``[low, high]``, where a limit of infinity admits the written ``inf``."""
+    def floats(self, n: int, what: str, low: float, high: float, hint: str = "", whole: bool = False) -> np.ndarray:
+        """``n`` float64 numbers in ``[low, high]``, where a limit of infinity admits the written ``inf``. With ``whole`` a number written
+        without a point must be one that float64 can hold."""
         pieces = []
         done = 0
         while done < n:
@@ -257,6 +258,11 @@ class Tokens:
             if not good.all():
                 bad = int(np.argmin(good))
                 self._fail_at(first + bad, f"{what} is {shown(tokens[bad])}, wanted {_interval(low, high)}.{hint}")
+            for i in np.flatnonzero(np.isfinite(values) & (np.abs(values) >= EXACT)) if whole else ():
+                if tokens[i].lstrip(b"+-").isdigit() and int(tokens[i]) != int(values[i]):
+                    self._fail_at(
+                        first + int(i), f"{what} is {shown(tokens[i])}, a whole number beyond 2**53 that a float64 would round."
+                    )
             pieces.append(values)
             done += len(tokens)
         return np.concatenate(pieces) if len(pieces) != 1 else pieces[0]

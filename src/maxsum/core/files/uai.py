@@ -44,7 +44,8 @@ def read(stream: Stream, limits: Limits, values: str) -> Problem:
         given = tokens.integer(f"the number of entries of factor {i}", low=0)
         if given != size:
             tokens.fail(f"factor {i} (variables {named(scope)}) declares {given} entries, but its domains give {size}.")
-        builder.add(scope, _to_scores(tokens.floats(size, f"an entry of factor {i}", low, high, hint), values))
+        numbers = tokens.floats(size, f"an entry of factor {i}", low, high, hint, whole=values != "probabilities")
+        builder.add(scope, _to_scores(numbers, values))
     tokens.end("the last factor")
     return builder.problem(stream.path)
 

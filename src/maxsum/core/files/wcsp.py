@@ -16,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..problem import Problem
+from ..validation import EXACT
 from .build import Builder, named
 from .text import Limits, Stream, Tokens, shown
-
-_EXACT = 2**53
 
 
 class _Costs(NamedTuple):
@@ -63,7 +62,7 @@ class _Reader:
         scope = tuple(tokens.integer(f"a variable of function {i}", low=0, high=self._n_nodes - 1) for _ in range(arity))
         if len(set(scope)) < arity:
             tokens.fail(f"function {i} names a variable twice (variables {named(scope)}).")
-        default = tokens.integer(f"the default cost of function {i}", low=-_EXACT)
+        default = tokens.integer(f"the default cost of function {i}", low=-EXACT)
         if default == -1:
             keyword = tokens.next(f"the keyword of function {i}")
             tokens.fail(
@@ -96,7 +95,7 @@ class _Reader:
         rows = self._tokens.integers(
             n_tuples * (arity + 1),
             [f"the value of variable {v} in a tuple of function {i}" for v in scope] + [f"a cost of function {i}"],
-            [0] * arity + [-_EXACT],
+            [0] * arity + [-EXACT],
             [size - 1 for size in shape] + [2**63 - 1],
         ).reshape(n_tuples, arity + 1)
         key = (shape, default, blake2b(rows.tobytes()).digest())
@@ -108,7 +107,7 @@ class _Reader:
         index = np.ravel_multi_index(tuple(rows[:, :arity].T), shape) if arity else np.zeros(n_tuples, dtype=np.int64)
         cost = rows[:, arity]
         forbidden = cost >= self._top if self._top < 2**63 else np.zeros(n_tuples, dtype=bool)
-        large = cost[~forbidden & (cost > _EXACT)]
+        large = cost[~forbidden & (cost > EXACT)]
         if len(large):
             self._inexact(i, int(large[0]))
         scores = np.where(forbidden, -np.inf, 0.0 - cost)
@@ -125,7 +124,7 @@ class _Reader:
     def _score(self, i: int, cost: int) -> float:
         if cost >= self._top:
             return -np.inf
-        if cost > _EXACT:
+        if cost > EXACT:
             self._inexact(i, cost)
         return 0.0 - cost
 

@@ -1,0 +1,95 @@
+"""The adversary of ``tests/adversary`` and ``tests/check`` at length: how many lies are accepted."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+_PIECE = 250
+"""Cases of one task: a seed of its own for each, so that the tally is the same whatever the number of processes."""
+
+Tally = Counter[str]
+
+
+def run(counts: dict[str, int]) -> tuple[Tally, list[str]]:
+    """Cases and faults by kind (``"kind"`` and ``"kind: faults"``), and the words of some faults."""
+    tasks = [(kind, seed, min(_PIECE, count - start)) for kind, count in counts.items()
+             for seed, start in enumerate(range(0, count, _PIECE))]  # fmt: skip
+    tally, words = Counter(), []
+    with ProcessPoolExecutor(min(len(tasks), os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+        for found, faults in pool.map(_task, tasks):
+            tally += found
+            words += faults
+    return tally, words[:20]
+
+
+def _task(item: tuple[str, int, int]) -> tuple[Tally, list[str]]:
+    kind, seed, count = item
+    rng = np.random.default_rng([seed, sum(map(ord, kind))])
+    return {"certificates": _certificates, "problems": _problems, "models": _models, "answers": _answers}[kind](rng, count)
+
+
+def _certificates(rng: np.random.Generator, count: int) -> tuple[Tally, list[str]]:
+    """Proofs with a field changed, judged in floating point, exactly, or beside a false claim."""
+    from tests.adversary.forging import accepted_claim, accepted_lie, forged_certificates
+
+    tally, words = Counter(), []
+    for what, problem, scores, labels, certificate in itertools.islice(forged_certificates(rng), count):
+        how = int(rng.integers(3))
+        if how == 2:
+            lie = accepted_claim(rng, problem, scores, labels, certificate)
+        else:
+            lie = accepted_lie(problem, scores, labels, certificate, how == 1)
+        tally["certificates"] += 1
+        if lie:
+            tally["certificates: faults"] += 1
+            words.append(f"{what}: {lie}")
+    return tally, words
+
+
+def _problems(rng: np.random.Generator, count: int) -> tuple[Tally, list[str]]:
+    """Hostile problems through every solver that takes them."""
+    from tests.adversary.hostile import hostile_problem
+    from tests.adversary.judging import faults_of_solvers
+
+    tally, words = Counter(), []
+    for _ in range(count):
+        kind, problem = hostile_problem(rng)
+        faults, called = faults_of_solvers(problem)
+        tally["problems"] += 1
+        tally["answers to problems"] += len(called)
+        tally["problems: faults"] += len(faults)
+        words += [f"{kind}: {fault}" for fault in faults]
+    return tally, words
+
+
+def _answers(rng: np.random.Generator, count: int) -> tuple[Tally, list[str]]:
+    """Answer files with a member changed, before `verify` and before the checker of one file."""
+    from tests.check.judging import answer_faults
+    from tests.check.tampering import tampered_answers
+
+    return _files("answers", itertools.islice(tampered_answers(rng), count), answer_faults)
+
+
+def _models(rng: np.random.Generator, count: int) -> tuple[Tally, list[str]]:
+    """Model files with a field of header, proof or weights changed, likewise."""
+    from tests.check.judging import model_faults
+    from tests.check.tampering import tampered_models
+
+    return _files("models", itertools.islice(tampered_models(rng), count), model_faults)
+
+
+def _files(kind: str, cases: Any, judge: Any) -> tuple[Tally, list[str]]:
+    tally, words = Counter(), []
+    for case in cases:
+        faults = judge(case)
+        tally[kind] += 1
+        tally[f"{kind}: faults"] += len(faults)
+        words += faults
+    return tally, words

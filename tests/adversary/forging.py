@@ -1,0 +1,139 @@
+"""Proofs that someone has changed, in memory: every field of every form, and every claim beside them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import maxsum as ms
+from maxsum.core.certificate import Certificate
+from maxsum.core.errors import MaxsumError
+from maxsum.core.problem import Messages
+
+from .hostile import hostile_problem
+from .judging import every_score, lies, sizes
+
+SOURCES = ("TRWS", "JunctionTree", "BranchAndBound", "QPRelaxation", "MaxFlow", "LinearProgram")
+NUMBERS = (0.0, 1.0, -1.0, 1e-300, 1e6, -1e6, 1e15, -1e15, 1e99, -1e99, np.inf, -np.inf, np.nan)
+
+
+def forged_certificates(rng: np.random.Generator) -> Iterator[tuple[str, ms.Problem, Any, np.ndarray, Certificate]]:
+    """What was done, the problem, its scores, a labelling, and a proof that was changed; for ever."""
+    while True:
+        kind, problem = hostile_problem(rng)
+        if rng.random() < 0.5:
+            problem = ms.Problem(
+                problem.graph,
+                rng.normal(size=problem.unary.shape),
+                rng.normal(size=(problem.n_edges, *problem.tables.shape[1:])),
+            )
+        scores = every_score(problem)
+        finite = [y for y in scores if scores[y] > float("-inf")]
+        if not finite:
+            continue
+        for name in SOURCES:
+            solver = ms.inference.SOLVERS[name](**({"max_nodes": 40} if name == "BranchAndBound" else {}))
+            if not solver.supports(problem):
+                continue
+            result = solver.solve(problem)
+            if result.certificate is None:
+                continue
+            for _ in range(6):
+                labels = (
+                    result.labels if rng.random() < 0.5 and result.labels is not None else finite[rng.integers(len(finite))]
+                )
+                yield f"{kind}, {name}", problem, scores, np.array(labels, dtype=np.int32), forge(rng, result.certificate)
+
+
+def forge(rng: np.random.Generator, certificate: Certificate) -> Certificate:
+    """The certificate with one field changed."""
+    fields = [field.name for field in dataclasses.fields(certificate)]
+    name = str(rng.choice(fields))
+    return dataclasses.replace(certificate, **{name: _changed(rng, getattr(certificate, name))})
+
+
+def _changed(rng: np.random.Generator, value: Any) -> Any:
+    if isinstance(value, Messages):
+        edge, clique = (_numbers(rng, part) for part in value)
+        return Messages(edge, clique)
+    if isinstance(value, np.ndarray):
+        return _numbers(rng, value)
+    if isinstance(value, tuple) and value:
+        items = list(value)
+        at = int(rng.integers(len(items)))
+        if rng.random() < 0.2:
+            return tuple(items[::-1])
+        items[at] = _changed(rng, items[at])
+        return tuple(items)
+    if isinstance(value, int):
+        return int(rng.choice([-2, -1, 0, 1, value + 1, value - 1, 10**6]))
+    if isinstance(value, float):
+        return float(rng.choice(NUMBERS))
+    return value
+
+
+def _numbers(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
+    """The array with a number, many, its length, its shape or its kind of numbers changed."""
+    changed, how = np.array(array), int(rng.integers(8))
+    if not changed.size:
+        return np.zeros(1) if how == 0 else changed
+    at = int(rng.integers(changed.size))
+    flat = changed.reshape(-1)
+    if how == 0:
+        return flat[:-1].copy()
+    if how == 1:
+        return changed.astype(object) if changed.dtype.kind == "f" else changed.astype(float) + 0.5
+    if changed.dtype.kind == "f":
+        if how < 4:
+            flat[at] = rng.choice(NUMBERS)
+        elif how < 6:
+            flat[:] = flat * 10.0 ** rng.integers(-3, 20)
+        else:
+            flat[:] = flat + rng.normal(size=flat.shape) * 10.0 ** rng.integers(-12, 12)
+    elif how < 5:
+        flat[at] = rng.choice([-2, -1, 0, 1, 2, int(flat[at]) + 1])
+    else:
+        flat[:] = rng.permutation(flat)
+    return changed
+
+
+def accepted_lie(problem: ms.Problem, scores: Any, labels: np.ndarray, certificate: Certificate, exact: bool) -> str:
+    """What is false in what `verify` says about a proof; empty if it is true, or the proof is refused with an error of ours."""
+    try:
+        found = certificate.verify(problem, labels, exact=exact)
+    except MaxsumError:
+        return ""
+    return lies(problem, scores, labels, None, found.bound, found.gap, str(found.guarantee))
+
+
+def accepted_claim(
+    rng: np.random.Generator, problem: ms.Problem, scores: Any, labels: np.ndarray, certificate: Certificate
+) -> str:
+    """A false claim beside a proof that `verify` accepts; empty if it refuses it (or the claim is true after all)."""
+    best, true = max(scores.values()), scores[tuple(labels.tolist())]
+    room = sizes(problem, labels) * Fraction(2) ** -44
+    step = Fraction(float(rng.choice([1e-9, 1e-3, 1.0, 900.0]))) * abs(
+        best - min(s for s in scores.values() if s > float("-inf"))
+    )
+    step = max(step, room)
+    false = [
+        dict(score=float(true + 2 * step)),
+        dict(score=float(true - 2 * step)),
+        dict(bound=float(best - 2 * step)),
+        dict(bound=-np.inf),
+        dict(guarantee="infeasible"),
+    ]
+    if best - true > Fraction(1e-8) * (best - min(s for s in scores.values() if s > float("-inf"))) * 100:
+        false.append(dict(guarantee="optimal"))
+    claim = false[rng.integers(len(false))]
+    try:
+        certificate.verify(problem, labels, **claim)  # type: ignore[arg-type]
+    except MaxsumError:
+        return ""
+    if step == 0 and "guarantee" not in claim and claim.get("bound") != -np.inf:
+        return ""
+    return f"{claim} was accepted, the optimum being {float(best)} and the labelling {float(true)}"

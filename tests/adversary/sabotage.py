@@ -1,0 +1,53 @@
+"""Kernels that return wrong numbers: each compiled function that the solvers call is wrapped, one at a time."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+
+import maxsum.inference as inference
+import maxsum.kernels as kernels
+
+FACTORS = (-1.0, 0.0, 0.5, 2.0, 1e3)
+
+
+def compiled_functions() -> Iterator[tuple[ModuleType, str]]:
+    """Module and name of every compiled function that a solver sees, where the solver looks it up."""
+    for package in (inference, kernels):
+        for found in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{found.name}")
+            for name, value in vars(module).items():
+                if isinstance(value, Dispatcher):
+                    yield module, name
+
+
+def sabotaged(function: Callable[..., Any], rng: np.random.Generator) -> Callable[..., Any]:
+    """The function, with one number that it returns, or the messages that it writes, made wrong. Whole numbers stay: a wrong index
+    would be a fault of memory, not of a claim."""
+
+    def wrong(*arguments: Any) -> Any:
+        answer = function(*arguments)
+        if rng.random() < 0.5:
+            for array in arguments:
+                writes = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.flags.writeable and array.size
+                if writes and rng.random() < 0.5:
+                    finite = np.isfinite(array)
+                    array[finite] += rng.normal(size=int(finite.sum())) * 10.0 ** float(rng.integers(-6, 3))
+        return _wrong(answer, rng)
+
+    return wrong
+
+
+def _wrong(answer: Any, rng: np.random.Generator) -> Any:
+    if isinstance(answer, float) and not np.isnan(answer):
+        return answer * float(rng.choice(FACTORS)) + float(rng.normal()) if np.isfinite(answer) else answer
+    if isinstance(answer, tuple) and type(answer) is tuple and answer:
+        at = int(rng.integers(len(answer)))
+        return tuple(_wrong(own, rng) if i == at else own for i, own in enumerate(answer))
+    return answer
