@@ -31,11 +31,13 @@ ROOM = (
 
 
 class Case(NamedTuple):
-    """Two files (problem and answer, or model and training data), whether the claims are false, and what was done."""
+    """Two files (problem and answer, or model and training data), whether the claims are false, what was done, and for models the
+    training that they come from."""
 
     paths: tuple[Path, Path]
     lie: bool | None
     what: str
+    trained: Any = None
 
 
 # ---- answers -------------------------------------------------------------------------------------------------------
@@ -208,7 +210,7 @@ def objective_value(objective: Any, w: np.ndarray) -> float:
     return total
 
 
-def tampered_models(rng: np.random.Generator, folder: Any = None) -> Iterator[tuple[Case, Trained]]:
+def tampered_models(rng: np.random.Generator, folder: Any = None) -> Iterator[Case]:
     """Models with every field of header, certificate and weights touched in turn; sealed again, so that checksums are right."""
     with tempfile.TemporaryDirectory() as own:
         place = Path(own if folder is None else folder)
@@ -220,13 +222,11 @@ def tampered_models(rng: np.random.Generator, folder: Any = None) -> Iterator[tu
                 save_training(paths[1], net)
                 header, arrays = FILE.load(paths[0])
                 decidable = False if net.objective_.model.is_forest else None  # slacks of graphs with cycles may stay open
-                yield Case(paths, decidable, f"{type(net).__name__}: as written"), trained
+                yield Case(paths, decidable, f"{type(net).__name__}: as written", trained)
                 for what, new_header, new_arrays in _touched_models(rng, header, arrays):
                     seal(paths[0], new_header, new_arrays)
-                    yield (
-                        Case(paths, _judge_model(trained, header, new_header, new_arrays), f"{type(net).__name__}: {what}"),
-                        trained,
-                    )
+                    lie = _judge_model(trained, header, new_header, new_arrays)
+                    yield Case(paths, lie, f"{type(net).__name__}: {what}", trained)
 
 
 def seal(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:

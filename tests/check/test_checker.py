@@ -13,32 +13,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tampering import best_score, seal, small_problem, tampered_answers, tampered_models
 from typer.testing import CliRunner
 
 import maxsum as ms
 from maxsum import check
 from maxsum.cli.app import app
-from maxsum.core.answers import read_answer, save_answer
-from maxsum.storage import save_training, verify_model
+from maxsum.core import scale
+from maxsum.core.answers import save_answer
+from maxsum.storage import save_training
 from maxsum.storage.format import FILE
+
+from .judging import answer_faults, verdict
+from .tampering import best_score, seal, small_problem, tampered_answers, tampered_models
 
 ROOT = Path(__file__).parents[2]
 N_ANSWERS, N_MODELS = 400, 200
 
 
-def verdict(paths) -> int:
+def code_of(*paths) -> int:
     """The exit code, in this process."""
     return check.main([str(path) for path in paths])
-
-
-def accepted(call) -> bool:
-    """Whether `verify` accepts; which error it raises otherwise is the subject of other tests."""
-    try:
-        call()
-    except Exception:
-        return False
-    return True
 
 
 def test_it_imports_nothing_of_ours_and_is_one_file():
@@ -74,39 +68,23 @@ def test_exit_codes_of_the_command(call, tmp_path):
     assert run(tmp_path / "p.npz").returncode == 2
 
 
-def test_no_lie_of_an_answer_passes(tmp_path, capsys):
-    count, strange = Counter(), []
+def test_no_lie_of_an_answer_passes(tmp_path):
+    count = Counter()
     for case in itertools.islice(tampered_answers(np.random.default_rng(0), tmp_path), N_ANSWERS):
-        found = verdict(case.paths)
-        problem = ms.read_problem(case.paths[0])
-        if found < 2:
-            proven = float(check.check_answer(*map(str, case.paths))[1].found)
-            best = float(best_score(problem))
-            assert proven >= best - 1e-15 * abs(best), f"{case.what}: {proven} is called a bound, {best} is reached"
-        ours = accepted(lambda: read_answer(case.paths[1], problem).verify(problem))  # noqa: B023
-        count[case.lie, found, ours] += 1
-        assert found in (0, 1, 2)
-        assert case.lie is not False or found == 0, f"{case.what} was refused: {capsys.readouterr().out[-400:]}"
-        assert not (case.lie and found == 0), f"{case.what} is a lie and was accepted"
-        if (found == 0) != ours:
-            strange.append((case.what, case.lie, found, ours))
-    print(count, strange)
-    assert count[False, 0, True] > 40 and sum(n for (lie, _, _), n in count.items() if lie) > 40
+        assert answer_faults(case) == []
+        count[case.lie] += 1
+    assert count[False] > 20 and count[True] > 20
 
 
-def test_no_lie_of_a_model_passes(tmp_path, capsys):
-    count, strange = Counter(), []
-    for case, trained in itertools.islice(tampered_models(np.random.default_rng(0), tmp_path), N_MODELS):
-        found = verdict(case.paths)
-        ours = accepted(lambda: verify_model(case.paths[0], trained.X, trained.y))  # noqa: B023
-        count[case.lie, found, ours] += 1
-        assert found in (0, 1, 2)
-        assert case.lie is not False or found == 0, f"{case.what} was refused: {capsys.readouterr().out[-400:]}"
-        assert not (case.lie and found == 0), f"{case.what} is a lie and was accepted"
-        if (found == 0) != ours:
-            strange.append((case.what, case.lie, found, ours))
-    print(count, strange)
-    assert count[False, 0, True] > 1 and sum(n for (lie, _, _), n in count.items() if lie) > 40
+def test_no_lie_of_a_model_passes_the_checker(tmp_path):
+    count = Counter()
+    for case in itertools.islice(tampered_models(np.random.default_rng(0), tmp_path), N_MODELS):
+        code, told = verdict(case)
+        assert code in (0, 1, 2) and "did not expect" not in told
+        assert case.lie is not False or code == 0, f"{case.what} was refused: {told[-400:]}"
+        assert not (case.lie and code == 0), f"{case.what} is a lie and was accepted"
+        count[case.lie] += 1
+    assert count[False] > 1 and count[True] > 40
 
 
 def answer_with(path, **members) -> None:
@@ -126,10 +104,10 @@ def test_large_soft_terms_and_offsets_excuse_no_gap(tmp_path):
     assert bound > score + 1
     common = dict(answer=np.int64(2), form="messages", labels=labels, **zero)
     answer_with(paths[1], **common, score=score, bound=bound, guarantee="within_gap")
-    assert verdict(paths) == 0
+    assert code_of(*paths) == 0
     for change in (dict(guarantee="optimal"), dict(score=score + 0.01), dict(bound=bound - 0.01), dict(guarantee="infeasible")):
         answer_with(paths[1], **{**common, **dict(score=score, bound=bound, guarantee="within_gap"), **change})
-        assert verdict(paths) == 1, change
+        assert code_of(*paths) == 1, change
 
 
 def test_whole_numbers_are_rounded_down(tmp_path):
@@ -141,14 +119,13 @@ def test_whole_numbers_are_rounded_down(tmp_path):
         answer=np.int64(2), form="messages", labels=np.array([1, 1], dtype=np.int32), clique=np.zeros((0, 2)), score=2.0
     )
     answer_with(tmp_path / "a.npz", **common, edge=edge, bound=2.0, guarantee="optimal")
-    assert verdict((tmp_path / "p.npz", tmp_path / "a.npz")) == 0
+    assert code_of(tmp_path / "p.npz", tmp_path / "a.npz") == 0
     edge[0, 0] = [1.5, 0.0]  # to 3
     answer_with(tmp_path / "a.npz", **common, edge=edge, bound=3.0, guarantee="optimal")
-    assert verdict((tmp_path / "p.npz", tmp_path / "a.npz")) == 1
+    assert code_of(tmp_path / "p.npz", tmp_path / "a.npz") == 1
 
 
 def test_the_variation_is_that_of_the_library():
-    scale = pytest.importorskip("maxsum.core.scale")
     rng = np.random.default_rng(0)
     for n in range(40):
         problem = small_problem(rng) if n else ms.Problem(ms.Graph.grid(80, 80), rng.normal(size=(6400, 3)), tables=np.eye(3))
@@ -170,13 +147,13 @@ def test_graphs_with_cycles_are_decided_by_the_messages_of_the_model(tmp_path, c
     paths = tmp_path / "m", tmp_path / "d"
     ms.save_model(net, paths[0], certificate=True)
     save_training(paths[1], net)
-    assert verdict(paths) == 0, capsys.readouterr().out
+    assert code_of(*paths) == 0, capsys.readouterr().out
     header, arrays = FILE.load(paths[0])
     lowered = {**header["result"], "objective": 0.99 * header["result"]["objective"]}
     seal(paths[0], {**header, "result": {**lowered, "gap": 0.0, "relative_gap": 0.0, "guarantee": "optimal"}}, arrays)
-    assert verdict(paths) == 1
+    assert code_of(*paths) == 1
     seal(paths[0], {**header, "messages": None}, {name: array for name, array in arrays.items() if name != "messages"})
-    assert verdict(paths) in (0, 2)  # the passes of the checker alone
+    assert code_of(*paths) in (0, 2)  # the passes of the checker alone
 
 
 @pytest.mark.parametrize(
@@ -190,7 +167,7 @@ def test_other_surrogates_are_named_and_left_to_verify(net, tmp_path, capsys):
         save_training(tmp_path / "d", net)
     other = ms.GridLabeler().fit(X, y)
     save_training(tmp_path / "d", other)
-    assert verdict((tmp_path / "m", tmp_path / "d")) == 2
+    assert code_of(tmp_path / "m", tmp_path / "d") == 2
     assert "maxsum verify" in capsys.readouterr().out
 
 
@@ -199,13 +176,13 @@ def test_another_file_of_data_is_seen(tmp_path, capsys):
     net = ms.GridLabeler().fit(X, y)
     ms.save_model(net, tmp_path / "m", certificate=True)
     save_training(tmp_path / "d", net)
-    assert verdict((tmp_path / "m", tmp_path / "d")) == 0
+    assert code_of(tmp_path / "m", tmp_path / "d") == 0
     with np.load(tmp_path / "d") as archive:
         members = {name: archive[name] for name in archive.files}
     members["loss"] = members["loss"] * 0.5
     np.savez((tmp_path / "d").open("wb"), **members)
     capsys.readouterr()
-    assert verdict((tmp_path / "m", tmp_path / "d")) == 1
+    assert code_of(tmp_path / "m", tmp_path / "d") == 1
     line = capsys.readouterr().out.splitlines()[0]
     assert line.startswith("data") and line.endswith("DOES NOT HOLD")
 
@@ -216,7 +193,7 @@ def test_the_command_line_writes_what_the_checker_needs(tmp_path):
     told = [str(tmp_path / name) for name in ("train.conll", "m", "d.npz")]
     done = CliRunner().invoke(app, ["fit", told[0], "--out", told[1], "--proof", "--save-data", told[2]])
     assert done.exit_code == 0, done.output
-    assert verdict(told[1:]) == 0
+    assert code_of(*told[1:]) == 0
     assert CliRunner().invoke(app, ["fit", told[0], "--out", told[1], "--save-data", told[2]]).exit_code == 2
 
 
@@ -269,7 +246,7 @@ def test_bytes_that_make_no_sense_end_in_code_2(tmp_path):
         for place in rng.integers(len(whole), size=3):
             broken[place] = int(rng.integers(256))
         (tmp_path / "b.npz").write_bytes(bytes(broken))
-        assert verdict((tmp_path / "p.npz", tmp_path / "b.npz")) in (0, 1, 2)
+        assert code_of(tmp_path / "p.npz", tmp_path / "b.npz") in (0, 1, 2)
     for content in (b"", b"maxsum model\0", b"maxsum model\0" + bytes(60)):
         (tmp_path / "m").write_bytes(content)
-        assert verdict((tmp_path / "m", tmp_path / "a.npz")) == 2
+        assert code_of(tmp_path / "m", tmp_path / "a.npz") == 2
