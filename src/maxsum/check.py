@@ -269,13 +269,13 @@ COMMON = {
     "labels": "i4:1",
     "guarantee": "u1:1",
 }
-RECIPE = {"passes": "u1:1", "effort": "u1:1", "level": "f8:0"}  # from version 2 on
+RECIPE = {"passes": "i8:1", "effort": "i8:1", "level": "f8:0"}  # from version 2 on
 BOXES = ("parent", "node", "label", "relation", "message_set")
 FORMS = {
     "none": {},
     "messages": {"edge": "f8:3", "clique": "f8:2"},
     "elimination": {"nodes": "i4:1", "separator_ptr": "i8:1", "separators": "i4:1", "tables": "f8:1"},
-    "search": {**dict.fromkeys(BOXES, "i4:1"), "ptr": "i8:1", "index": "i8:1", "value": "f8:1", **RECIPE},
+    "search": {**dict.fromkeys(BOXES, "i8:1"), "ptr": "i8:1", "index": "i8:1", "value": "f8:1", **RECIPE},
     "quadratic": {"edge": "f8:3", "mu": "f8:2"},
 }
 
@@ -422,6 +422,9 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     version = int(a["answer"]) if "answer" in a and a["answer"].ndim == 0 and a["answer"].dtype.kind == "i" else 0
     need(version in (1, 2), f"{answer_path} is an answer of version {version}; this file reads 1 and 2.")
     need(form in FORMS, f"{answer_path} has a certificate of the form {form!r}; this file checks {', '.join(FORMS)}.")
+    if form == "search":  # whole numbers and messages have the smallest type that holds them
+        wide = {"i": np.int64, "u": np.int64, "f": np.float64}
+        a = {name: own.astype(wide.get(own.dtype.kind, own.dtype)) if name in FORMS[form] else own for name, own in a.items()}
     of_kind(a, {**COMMON, **FORMS[form]}, {"labels", "guarantee", "passes", "effort", "level"}, answer_path)
     need((version == 2) == ("guarantee" in a), "answers have a guarantee from version 2 on.")
     y = a.get("labels")
@@ -555,12 +558,15 @@ def search(problem: Problem, a: dict[str, np.ndarray], y: np.ndarray | None, sco
     """Section "Search": replay the branching tree; the bound is that of the worst box that it leaves open."""
     parent, node, label, relation, number = (a[name] for name in BOXES)
     ptr, index, value, size, n_boxes = a["ptr"], a["index"], a["value"], problem.size, len(a["parent"])
-    passes, effort = (a.get(name, np.zeros(n_boxes, dtype=np.uint8)) for name in ("passes", "effort"))
+    passes, effort = (a.get(name, np.zeros(n_boxes, dtype=np.int64)) for name in ("passes", "effort"))
     per_box, places = (node, label, relation, number, passes, effort), len(problem.ends) * size
     need(n_boxes and all(len(own) == n_boxes for own in per_box) and len(ptr), "the search has no boxes.")
     need((parent[1:] >= 0).all() and (parent[1:] < np.arange(1, n_boxes)).all(), "a box of the search comes before its parent.")
     need(inside(node[1:], 0, problem.n_nodes) and inside(relation, 0, 4), "a box of the search is not sound.")
-    need(inside(number, -1, len(ptr) - 1) and inside(effort, 0, 27), "a box of the search has no messages, or too much to do.")
+    need(
+        inside(number, -1, len(ptr) - 1) and inside(effort, 0, 27) and inside(passes, 0, 256),
+        "a box of the search has no messages, or too much to do.",
+    )
     need(cuts(ptr, len(index)) and len(index) == len(value) and inside(index, 0, places), "messages of boxes are not sound.")
     need((np.abs(value) <= LARGEST).all(), f"a message is no number of at most {LARGEST} in size.")
     level = float(a.get("level", 0.0))
