@@ -83,6 +83,12 @@ def fit(
     ] = True,
     json: JsonOption = False,
     progress: ProgressOption = None,
+    save_data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --proof: the training data as numbers, for `python -m maxsum.check MODEL FILE`."
+        ),
+    ] = None,
     help_settings: Annotated[
         bool,
         typer.Option("--help-settings", callback=lambda wanted: _settings(wanted), is_eager=True, help="List all settings."),
@@ -101,6 +107,8 @@ def fit(
         "time_limit": time_limit,
     }  # fmt: skip
     with exit_codes(), contextlib.ExitStack() as stack:
+        if save_data is not None and (shards is not None or not proof):
+            raise InvalidSampleError("--save-data is for --proof, and not for --shards; leave it out, or say --proof too.")
         if shards is None:
             plan = make_plan(paths or [], options, read_sets(set_ or []))
             if scheduler is not None or workers is not None:
@@ -127,6 +135,10 @@ def fit(
             record.close(fitted.estimator.result_.trace)
         if shards is None:
             save_fitted(fitted, plan, place, proof)
+            if save_data is not None:
+                from ..storage import save_training
+
+                save_training(save_data, fitted.estimator)
         else:
             sharding.save_shards(fitted, plan)
         for words in fitted.warnings:

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from .loading import load_model, read_header, verify_model
 from .saving import save_model
+from .training import save_training
 
-__all__ = ["load_model", "read_header", "save_model", "verify_model"]
+__all__ = ["load_model", "read_header", "save_model", "save_training", "verify_model"]

@@ -71,7 +71,7 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
                 left_out[key] = value.kind
         parameters[key] = writer.value(value, f"parameter.{key}")
     model, objective, result = estimator.model_, estimator.objective_, estimator.result_
-    header = {
+    header: dict[str, Any] = {
         "library": __version__,
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "estimator": name,
@@ -87,6 +87,11 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
         "kind": getattr(estimator, "_kind", None),
         "notes": noted(notes),
     }
+    if certificate and not isinstance(objective, StoredObjective):
+        from .training import slack_messages, training_digest
+
+        header["objective"]["training"] = training_digest(objective)
+        header["messages"] = writer.value(slack_messages(objective, result.weights), "messages")
     trace = [[p.iteration, p.seconds, p.objective, p.lower_bound, p.n_oracle_calls] for p in result.trace]
     arrays = {
         "weights": estimator.weights_,

@@ -1,0 +1,1 @@
+"""The checker of one file, and files that were tampered with."""

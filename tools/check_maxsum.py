@@ -1,0 +1,1 @@
+../src/maxsum/check.py
