@@ -57,6 +57,14 @@ COUNTS = ("n_iter", "n_oracle_calls")
 FINGERPRINT = 2  # 1 left out cliques, losses, cones, maps of features to weights, and what is not linear
 
 
+def sizes(objective: Any) -> tuple[int, int]:
+    """Examples and nodes that an objective was made of."""
+    if isinstance(objective, SHARDED):
+        source: Any = objective.source
+        return int(source.dataset.n_samples), int(source.dataset.n_nodes)
+    return int(objective.model.n_examples), len(objective.model.data.n_states)
+
+
 def fingerprint(objective: Any, version: int = FINGERPRINT) -> str:
     """SHA-256 of all that makes an objective: features, graphs, cliques, labels, losses, weights of examples (with C), which feature has
     which weight, the cone, and what else the surrogate needs. Two objectives that differ at some weights have different ones.

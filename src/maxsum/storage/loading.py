@@ -18,7 +18,7 @@ from ..learning.result import LearningPoint, LearningResult
 from ..learning.stored import StoredObjective
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
-from .format import COUNTS, FACTS, FILE, FINGERPRINT, KINDS, LISTS, NAMES, NUMBERS, fingerprint
+from .format import COUNTS, FACTS, FILE, FINGERPRINT, KINDS, LISTS, NAMES, NUMBERS, fingerprint, sizes
 from .saving import summary
 from .structure import rebuild
 from .values import Reader
@@ -142,8 +142,8 @@ def verify_model(
             f"the data have the fingerprint {found[:12]}, wanted {wanted[:12]}: the model was trained on others, or with other sample weights."
         )
     if isinstance(stored, StoredObjective):
-        own = (objective.surrogate, type(objective).__name__, objective.n_examples)
-        told = (stored.surrogate, stored.kind, stored.n_examples)
+        own = (objective.surrogate, type(objective).__name__, *sizes(objective))
+        told = (stored.surrogate, stored.kind, stored.n_examples, stored.n_nodes)
         if own != told:
             raise CertificateError(f"the file tells of the objective {told}, but its settings and these data make {own}.")
     _compare_header(result)
@@ -155,7 +155,7 @@ def _compare_header(result: LearningResult) -> None:
     told = result.extra.get("header", {})
     for name in ("gap", "relative_gap"):
         own, given = getattr(result, name), told.get(name)
-        if given is not None and not (own == given or abs(own - given) <= 1e-9 * abs(own)):
+        if given is not None and own != given and not (np.isfinite(own) and abs(own - given) <= 1e-9 * own):
             raise CertificateError(f"the file claims a {name} of {given}, but its objective and lower bound leave {own}.")
     if told.get("guarantee") not in (None, str(result.guarantee)):
         raise CertificateError(

@@ -14,7 +14,7 @@ from ..estimators.base import Labeler
 from ..inference.base import Solver
 from ..learning.result import LearningResult
 from ..learning.stored import StoredObjective
-from .format import COUNTS, DROPPED, FACTS, FILE, FINGERPRINT, NAMES, NUMBERS, SHARDED, TRAINING, fingerprint
+from .format import COUNTS, DROPPED, FACTS, FILE, FINGERPRINT, NAMES, NUMBERS, TRAINING, fingerprint, sizes
 from .structure import describe
 from .values import LeftOut, Writer, described, noted
 
@@ -125,14 +125,13 @@ def _classes(estimator: Any, writer: Writer) -> dict[str, Any]:
 def _objective(model: Any, objective: Any) -> dict[str, Any]:
     if isinstance(objective, StoredObjective):
         return {name: value for name, value in vars(objective).items() if name != "source"}
-    source: Any = objective.source if isinstance(objective, SHARDED) else None
-    shards = None if source is None else source.dataset
+    n_examples, n_nodes = sizes(objective)
     return {
         "surrogate": objective.surrogate,
         "kind": type(objective).__name__,
         "C": float(objective.C),
-        "n_examples": int(shards.n_samples if shards is not None else model.n_examples),
-        "n_nodes": int(shards.n_nodes if shards is not None else len(model.data.n_states)),
+        "n_examples": n_examples,
+        "n_nodes": n_nodes,
         "fingerprint": fingerprint(objective),
         "fingerprint_version": FINGERPRINT,
     }
