@@ -58,9 +58,9 @@ def test_python_blocks_of_the_readme_run(tmp_path, monkeypatch, capsys):
         exec(compile(block, f"README.md, python block {number}", "exec"), names)
     assert (tmp_path / "problem.npz").exists()
     printed = capsys.readouterr().out
-    for line in ("[1 1 0] 4.2 4.2 optimal\n", "4 optimal [", "3 infeasible None\n", "[2 2 2 2]\n", "verified: score"):
+    for line in ("[1 1 0] 4.2 optimal True\n", "4 optimal [", "3 infeasible None\n", "[2 2 2 2]\n", "verified: score"):
         assert line in printed
-    assert "[1 1 0] 4.2 4.2 optimal" in README
+    assert "[1 1 0] 4.2 optimal True" in README
 
 
 def test_links_of_the_pages_lead_somewhere():

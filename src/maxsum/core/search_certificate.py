@@ -179,8 +179,8 @@ def _within(numbers: np.ndarray, low: int, high: int) -> bool:
 
 
 def target_gap(problem: Problem, labels: np.ndarray) -> float:
-    """Gap that is as good as none: what counts as optimal, or just below the step of whole numbers."""
-    return max(tolerance(problem, labels), problem.step * (1 - 1e-6))
+    """Gap at which boxes are closed: half of what counts as none, since rounding adds to it, or just below the step of whole numbers."""
+    return max(0.5 * tolerance(problem, labels), problem.step * (1 - 1e-6))
 
 
 # ---- the replay ------------------------------------------------------------------------------------------------------
