@@ -12,7 +12,7 @@ import maxsum as ms
 from maxsum.core.answers import read_answer, save_answer
 from maxsum.core.errors import MaxsumError
 from maxsum.core.search_certificate import SearchCertificate
-from maxsum.core.search_numbers import common_exponent, to_integers
+from maxsum.core.exact import lowest_exponent, to_integers
 from maxsum.inference import BranchAndBound
 
 FIELDS = ("parent", "node", "label", "relation", "message_set", "ptr", "index", "value", "passes", "effort", "level")
@@ -172,10 +172,10 @@ def test_exact_and_float_verdicts_agree():
 def test_integers_are_the_numbers():
     rng = np.random.default_rng(0)
     values = rng.normal(size=50) * 10.0 ** rng.integers(-300, 90, size=50)
-    exponent = common_exponent([values, np.array([3.0, -np.inf, 0.0])])
+    exponent = lowest_exponent(values, np.array([3.0, -np.inf, 0.0]))
     whole = to_integers(values, exponent)
     assert all(Fraction(int(i)) * Fraction(2) ** exponent == Fraction(float(x)) for i, x in zip(whole, values, strict=True))
-    assert common_exponent([np.array([0.0, 8.0, -np.inf])]) == 0 and to_integers(np.array([-np.inf]), 0)[0] is None
+    assert lowest_exponent(np.array([0.0, 8.0, -np.inf])) == 0 and to_integers(np.array([-np.inf]), 0)[0] is None
 
 
 def searched():

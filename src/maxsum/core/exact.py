@@ -22,22 +22,31 @@ _DIGITS = 53
 
 
 def lowest_exponent(*arrays: Any) -> int:
-    """An ``e <= 0`` for which every finite number is a whole multiple of ``2**e``."""
+    """The largest ``e <= 0`` for which every finite number is a whole multiple of ``2**e``."""
     lowest = 0
     for array in arrays:
         values = np.asarray(array, dtype=np.float64)
         values = values[np.isfinite(values) & (values != 0)]
         if values.size:
-            lowest = min(lowest, int(np.frexp(values)[1].min()) - _DIGITS)
+            mantissa, power = np.frexp(values)
+            whole = np.abs(np.ldexp(mantissa, _DIGITS)).astype(np.int64)
+            zeros = np.frexp((whole & -whole).astype(np.float64))[1] - 1  # at the end of the mantissa
+            lowest = min(lowest, int((power - _DIGITS + zeros).min()))
     return lowest
 
 
 def to_integers(values: Any, exponent: int) -> np.ndarray:
-    """Object array of the integers ``values / 2**exponent``; the values are finite multiples of it."""
-    mantissa, power = np.frexp(np.asarray(values, dtype=np.float64))
-    whole = np.ldexp(mantissa, _DIGITS).astype(np.int64).astype(object)
+    """Object array of the integers ``values / 2**exponent``, rounded down; None for what is not finite."""
+    array = np.asarray(values, dtype=np.float64)
+    finite = np.isfinite(array)
+    mantissa, power = np.frexp(array if finite.all() else np.where(finite, array, 0.0))
     shift = power.astype(np.int64) - _DIGITS - exponent
-    return whole << np.maximum(shift, 0).astype(object)  # only 0 has a negative one
+    whole = np.ldexp(mantissa, _DIGITS).astype(np.int64).astype(object) << np.maximum(shift, 0).astype(object)
+    if (shift < 0).any():
+        whole = whole >> np.maximum(-shift, 0).astype(object)
+    if not finite.all():
+        whole[~finite] = None
+    return np.asarray(whole, dtype=object)
 
 
 def to_float_up(value: Fraction) -> float:

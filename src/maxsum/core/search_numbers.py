@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .dual import own_labels
+from .exact import lowest_exponent, to_integers
 from .rows import row_max
 from .scale import edge_centres, table_centres
 from .search_enumeration import enumerate_units, unit_bits
@@ -225,31 +226,6 @@ def _clique_error(cliques: Any, messages: np.ndarray) -> np.ndarray:
     return error
 
 
-def common_exponent(arrays: list[np.ndarray]) -> int:
-    """Largest ``e`` (at most 0) for which every finite number is a whole multiple of ``2**e``."""
-    least = 0
-    for array in arrays:
-        values = np.asarray(array, dtype=float)
-        values = values[np.isfinite(values) & (values != 0)]
-        if values.size:
-            mantissa, exponent = np.frexp(values)
-            whole = np.abs(mantissa * 2.0**53).astype(np.int64)
-            zeros = np.frexp((whole & -whole).astype(float))[1] - 1
-            least = min(least, int((exponent - 53 + zeros).min()))
-    return least
-
-
-def to_integers(array: np.ndarray, exponent: int) -> np.ndarray:
-    """Python integers ``array * 2**-exponent``, rounded down; -inf gives None."""
-    mantissa, power = np.frexp(np.where(np.isfinite(array), array, 0.0))
-    whole = (mantissa * 2.0**53).astype(np.int64).ravel().tolist()
-    shift = (power.astype(np.int64) - 53 - exponent).ravel().tolist()
-    finite = np.isfinite(array).ravel().tolist()
-    out = np.empty(len(whole), dtype=object)
-    out[:] = [(m << s if s >= 0 else m >> -s) if ok else None for m, s, ok in zip(whole, shift, finite, strict=True)]
-    return out.reshape(np.shape(array))
-
-
 class Integers:
     """Evaluation with integers, in units of a power of two of which every score is a multiple: nothing is rounded.
 
@@ -261,10 +237,10 @@ class Integers:
     def __init__(self, problem: Problem, labels: np.ndarray | None):
         self.problem, self.labels, self.n_edges, self.ends = problem, labels, problem.n_edges, ends_of(problem)
         self.gather = Gather(self.ends, problem.n_nodes)
-        table_exponent, weight_exponent = common_exponent([problem.tables]), common_exponent([problem.edge_weight])
+        table_exponent, weight_exponent = lowest_exponent(problem.tables), lowest_exponent(problem.edge_weight)
         cliques = problem.cliques
         own = own_labels(problem)
-        exponent = min(table_exponent + weight_exponent, common_exponent([problem.unary[own], cliques.weights]))
+        exponent = min(table_exponent + weight_exponent, lowest_exponent(problem.unary[own], cliques.weights))
         largest = max((_largest(a) for a in (problem.unary[own], cliques.weights)), default=0.0)
         largest = max(largest, _largest(problem.tables) * _largest(problem.edge_weight), 2.0**-900)
         degree = int(np.bincount(self.ends, minlength=1).max(initial=0))

@@ -8,18 +8,13 @@ from typing import Any
 
 import numpy as np
 
-_DIGITS = 53
+from ..core.exact import lowest_exponent, to_float_up, to_integers
 
 
 def scaled(values: Any) -> tuple[np.ndarray, int]:
     """Whole numbers (Python's, in an object array) and a power: ``values == numbers * 2.0 ** power``, exactly."""
-    array = np.asarray(values, dtype=np.float64)
-    mantissa, exponent = np.frexp(array)
-    whole = np.ldexp(mantissa, _DIGITS).astype(np.int64)
-    power = int(exponent[whole != 0].min(initial=10**6)) if array.size else 0
-    power = 0 if power == 10**6 else power
-    shift = np.where(whole != 0, exponent.astype(np.int64) - power, 0)
-    return whole.astype(object) << shift.astype(object), power - _DIGITS
+    power = lowest_exponent(values)
+    return to_integers(values, power), power
 
 
 def add_up(keys: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -73,7 +68,4 @@ def power_of(power: int) -> Fraction:
 
 def rounded(value: Fraction, up: bool) -> float:
     """The nearest float64 that is not below (or not above) a number."""
-    found = float(value)
-    if (Fraction(found) < value) if up else (Fraction(found) > value):
-        found = float(np.nextafter(found, np.inf if up else -np.inf))
-    return found
+    return to_float_up(value) if up else -to_float_up(-value)
