@@ -259,7 +259,14 @@ def test_compressed_oversized_and_foreign_members_are_refused(problem, tmp_path)
     save_answer(path, message_result(problem))
     content = members(path)
     np.savez_compressed(path, **content)
-    with pytest.raises(ms.ParseError, match="compressed"):
+    assert read_answer(path, problem).verify(problem).score == message_result(problem).score
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("answer.npy", b"x")
+    with pytest.raises(ms.ParseError, match="another way than by deflating"):
+        read_answer(path, problem)
+    np.savez_compressed(path, **{**content, "solver": np.zeros(2**25 + 1, dtype=np.uint8)})
+    assert path.stat().st_size < 10**6
+    with pytest.raises(ms.ParseError, match="would be inflated to 33554433 bytes"):
         read_answer(path, problem)
 
     for name in ("../edge.npy", "edge.txt", "score.npy"):

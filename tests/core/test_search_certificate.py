@@ -11,8 +11,8 @@ import pytest
 import maxsum as ms
 from maxsum.core.answers import read_answer, save_answer
 from maxsum.core.errors import MaxsumError
-from maxsum.core.search_certificate import SearchCertificate
 from maxsum.core.exact import lowest_exponent, to_integers
+from maxsum.core.search_certificate import SearchCertificate
 from maxsum.inference import BranchAndBound
 
 FIELDS = ("parent", "node", "label", "relation", "message_set", "ptr", "index", "value", "passes", "effort", "level")

@@ -1,7 +1,7 @@
 """Answer files: a labelling, its claims and their proof, for anyone to check against the problem.
 
-An answer is an uncompressed ``.npz`` archive. Reading one trusts nothing: members, types, shapes and index ranges must be
-exactly those that the problem calls for, and nothing larger than the file itself is ever allocated.
+An answer is an ``.npz`` archive whose larger members are not compressed. Reading one trusts nothing: members, types, shapes and
+index ranges must be exactly those that the problem calls for, and nothing much larger than the file itself is ever allocated.
 
 ==================  =====================  ========================================================================
 member              type, shape            meaning
@@ -63,6 +63,8 @@ _FORMS: dict[str, set[str]] = {
     "quadratic": {"edge", "mu"},
 }
 _TEXT_LIMIT = 200
+_INFLATED = 2**25
+"""Bytes up to which a member is deflated: reading a file never allocates much more than its own size and this for each member."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +129,23 @@ def save_answer(path: str | Path, result: Result) -> None:
     scratch = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         with open(scratch, "xb") as file:
-            np.savez(file, **members)
+            with zipfile.ZipFile(file, "w") as archive:
+                for name, value in members.items():
+                    _write(archive, name, np.asarray(value))
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, target)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def _write(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+    """A member, deflated where a reader will not be afraid of it: whole numbers and zeros, of which many proofs are made, shrink."""
+    small = array.nbytes <= _INFLATED
+    info = zipfile.ZipInfo(f"{name}.npy")  # the date of a zip's beginning: equal answers are equal files
+    info.compress_type = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED
+    with archive.open(info, "w", force_zip64=not small) as file:
+        np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)  # type: ignore[no-untyped-call]
 
 
 def _encode(text: str) -> np.ndarray:
@@ -335,8 +348,9 @@ class _Reader:
     def array(self, name: str, dtype: str | tuple[str, ...], shape: tuple[int | None, ...]) -> np.ndarray:
         """A member of exactly this type (or one of these) and shape; None leaves an axis free."""
         info = self.archive.getinfo(f"{name}.npy")
-        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-            raise ParseError(f"member {name!r} is compressed or encrypted; answers are stored as they are.")
+        deflated = info.compress_type == zipfile.ZIP_DEFLATED
+        if not (deflated or info.compress_type == zipfile.ZIP_STORED) or info.flag_bits & 1:
+            raise ParseError(f"member {name!r} is encrypted, or compressed in another way than by deflating.")
         with self.archive.open(info) as file:
             if np.lib.format.read_magic(file) != (1, 0):  # type: ignore[no-untyped-call]
                 raise ParseError(f"member {name!r} has a .npy version other than 1.0.")
@@ -353,6 +367,10 @@ class _Reader:
                 size *= extent
             if size < 0 or size > info.file_size:
                 raise ParseError(f"member {name!r} is cut short: its header says {size} bytes.")
+            if deflated and size > _INFLATED:
+                raise ParseError(
+                    f"member {name!r} would be inflated to {size} bytes, wanted at most {_INFLATED}; store it as it is."
+                )
             data = file.read(size + 1)
         if len(data) != size:
             raise ParseError(f"member {name!r} has {len(data)} bytes or more, wanted {size}.")
