@@ -147,7 +147,7 @@ def test_a_failed_write_leaves_the_old_file(problem, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(np.lib.format, "write_array", full)
     with pytest.raises(OSError, match="No space"):
         save_answer(path, elimination_result(problem))
     assert path.read_bytes() == before
