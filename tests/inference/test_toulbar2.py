@@ -70,7 +70,7 @@ def test_time_limit_is_kept(limit):
     for problem in (complete, grid):
         Toulbar2(time_limit=0).solve(problem)
         result = Toulbar2(time_limit=limit).solve(problem)
-        assert result.termination == "time_limit" and "was stopped" in result.message
+        assert result.termination == "time_limit" and ("was stopped" in result.message or "was not begun" in result.message)
         assert result.guarantee == "within_gap" and result.seconds < limit + 2.5
     assert Toulbar2(time_limit=0).solve(problem).termination == "time_limit"
 
