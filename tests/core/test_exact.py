@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +16,7 @@ from maxsum.core.certificate import EliminationCertificate, MessageCertificate
 from maxsum.core.exact import ExactTerms, exact_score, lowest_exponent, to_float_up, to_integers
 from maxsum.core.problem import Messages
 from maxsum.core.scale import tolerance, variation
-from maxsum.inference import TRWS, BranchAndBound, JunctionTree
+from maxsum.inference import ICM, TRWS, BranchAndBound, JunctionTree
 
 families = pytest.mark.parametrize("family", [name for name in FAMILIES if name != "large"])
 
@@ -196,6 +198,24 @@ def test_a_claimed_score_is_compared_at_its_own_scale() -> None:
             result.certificate.verify(problem, result.labels, result.score + wrong)
     with pytest.raises(ms.CertificateError, match="claimed bound"):
         result.certificate.verify(problem, result.labels, bound=result.bound - 0.1)
+
+
+def test_a_result_checks_all_that_it_claims() -> None:
+    rng = np.random.default_rng(3)
+    problem = ms.Problem(ms.Graph.complete(5), rng.normal(size=(5, 3)), rng.normal(size=(10, 3, 3)))
+    result = ms.solve(problem)
+    assert result.verify(problem).optimal and result.verify(problem, exact=True).exact
+    worse = np.argsort([problem.score(y) for y in itertools.product(range(3), repeat=5)])[0]
+    labels = np.array(list(itertools.product(range(3), repeat=5))[worse], dtype=np.int32)
+    for change in (
+        dict(score=result.score + 1e-6),
+        dict(bound=result.bound - 1e-6),
+        dict(labels=labels, score=problem.score(labels), bound=result.bound),
+        dict(certificate=None),
+    ):
+        with pytest.raises(ms.CertificateError):
+            dataclasses.replace(result, **change).verify(problem)
+    assert ICM().solve(problem).verify(problem).guarantee == "feasible"
 
 
 @pytest.mark.parametrize("claim", ["optimal", "infeasible", "nonsense"])

@@ -11,7 +11,8 @@ import numpy as np
 from .cards import card, gap_words, number, proven, times
 
 if TYPE_CHECKING:
-    from .certificate import Certificate
+    from .certificate import Certificate, Verification
+    from .problem import Problem
 
 
 class Termination(StrEnum):
@@ -114,6 +115,25 @@ class Result:
             return 0.0
         scale = max(abs(self.score), abs(self.bound))
         return float(self.gap / scale) if np.isfinite(scale) and scale > 0 else float("inf")
+
+    def verify(self, problem: Problem, *, exact: bool = False) -> Verification:
+        """Check every claim of this result (score, bound, guarantee) by its certificate, in plain numpy.
+
+        Parameters
+        ----------
+        problem : Problem
+        exact : bool
+            Use rational arithmetic, without any rounding.
+
+        Raises
+        ------
+        CertificateError
+            If a claim does not hold.
+        """
+        from .answers import Answer
+
+        claims = Answer(self.labels, self.score, self.bound, self.certificate, self.solver, self.guarantee)
+        return claims.verify(problem, exact=exact)
 
     @property
     def messages(self) -> Any:
