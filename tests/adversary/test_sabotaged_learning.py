@@ -23,7 +23,10 @@ from maxsum.models import GraphModel
 LEARNERS = [BlockFrankWolfe(tol=1e-3, max_iter=15), CuttingPlane(tol=1e-3, max_iter=15), Subgradient(max_iter=15)]
 
 
-def make_objective(graph: ms.Graph = ms.Graph.chain(4), oracle: Any = None) -> MarginObjective:
+CHAIN = ms.Graph.chain(4)
+
+
+def make_objective(graph: ms.Graph = CHAIN, oracle: Any = None) -> MarginObjective:
     rng = np.random.default_rng(0)
     samples = [ms.GraphSample(rng.normal(size=(graph.n_nodes, 2)), graph) for _ in range(5)]
     labels = [(sample.X[:, 0] + 0.5 * rng.normal(size=graph.n_nodes) > 0).astype(int) for sample in samples]
@@ -102,7 +105,7 @@ def lying(problem: ms.Problem) -> tuple[np.ndarray, float]:
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda own: type(own).__name__)
 def test_an_oracle_that_lies_is_found_out(learner: Any) -> None:
-    for graph in (ms.Graph.chain(4), ms.Graph.complete(4)):
+    for graph in (CHAIN, ms.Graph.complete(4)):
         honest = make_objective(graph)
         least = BlockFrankWolfe(tol=1e-9, max_iter=2000).fit(honest).objective
         with warnings.catch_warnings():
