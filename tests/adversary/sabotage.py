@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 from numba.core.dispatcher import Dispatcher
 
 import maxsum.inference as inference
@@ -17,14 +18,36 @@ import maxsum.kernels as kernels
 FACTORS = (-1.0, 0.0, 0.5, 2.0, 1e3)
 
 
-def compiled_functions() -> Iterator[tuple[ModuleType, str]]:
-    """Module and name of every compiled function that a solver sees, where the solver looks it up."""
-    for package in (inference, kernels):
-        for found in pkgutil.iter_modules(package.__path__):
-            module = importlib.import_module(f"{package.__name__}.{found.name}")
-            for name, value in vars(module).items():
-                if isinstance(value, Dispatcher):
-                    yield module, name
+Place = tuple[ModuleType, str]
+
+
+def compiled_functions(*packages: ModuleType) -> list[Place]:
+    """Module and name of every compiled function of some packages, where their code looks it up."""
+    found = []
+    for package in packages:
+        for own in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{own.name}")
+            found += [(module, name) for name, value in vars(module).items() if isinstance(value, Dispatcher)]
+    return sorted(found, key=lambda place: (place[0].__name__, place[1]))
+
+
+def functions_called(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, *packages: ModuleType) -> list[Place]:
+    """Those of the compiled functions that ``run`` calls."""
+    called: set[Place] = set()
+
+    def counting(function: Callable[..., Any], place: Place) -> Callable[..., Any]:
+        def count(*arguments: Any) -> Any:
+            called.add(place)
+            return function(*arguments)
+
+        return count
+
+    everything = compiled_functions(*packages)
+    with monkeypatch.context() as patch:
+        for module, name in everything:
+            patch.setattr(module, name, counting(getattr(module, name), (module, name)))
+        run()
+    return [place for place in everything if place in called]
 
 
 def _constants() -> set[int]:

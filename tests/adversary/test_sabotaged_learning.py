@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import itertools
-import pkgutil
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
-from numba.core.dispatcher import Dispatcher
 
 import maxsum as ms
-from adversary.sabotage import sabotaged
+from adversary.sabotage import functions_called, sabotaged
 from maxsum import kernels, learning
 from maxsum.core.errors import MaxsumError
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, MarginObjective, Subgradient
@@ -43,16 +40,6 @@ def true_objective(objective: MarginObjective, w: np.ndarray) -> float:
     return total
 
 
-def functions() -> list[tuple[Any, str]]:
-    """Compiled functions where learners look them up."""
-    found = []
-    for package in (learning, kernels):
-        for own in pkgutil.iter_modules(package.__path__):
-            module = importlib.import_module(f"{package.__name__}.{own.name}")
-            found += [(module, name) for name, value in vars(module).items() if isinstance(value, Dispatcher)]
-    return sorted(found, key=lambda own: (own[0].__name__, own[1]))
-
-
 def survivors(objective: MarginObjective, result: Any, least: float) -> list[str]:
     """False claims of a result that its own check lets pass; ``least`` is the optimum, by an honest training."""
     try:
@@ -73,7 +60,8 @@ def test_no_claim_of_a_sabotaged_training_survives_its_check(learner: Any, monke
     honest = make_objective()
     least = BlockFrankWolfe(tol=1e-9, max_iter=2000).fit(honest).objective
     spoiled = survived = 0
-    for seed, (module, name) in enumerate(functions()):
+    called = functions_called(lambda: learner.fit(make_objective()), monkeypatch, learning, kernels)
+    for seed, (module, name) in enumerate(called):
         calls, function = [0], getattr(module, name)
         wrong = sabotaged(function, np.random.default_rng(seed))
 
