@@ -31,6 +31,7 @@ MODULES = {
     "paths": "bench_paths",
     "chunking": "bench_chunking",
     "reliability": "bench_reliability",
+    "adversary": "bench_adversary",
     "shards": "bench_shards",
     "cluster": "bench_cluster",
     "parts": "bench_parts",
