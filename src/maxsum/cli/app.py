@@ -150,7 +150,7 @@ def verify(
 
     with exit_codes():
         if is_model(file):
-            return verify_fitted(file, answer, json)
+            return verify_fitted(file, answer, json, exact)
         problem = _read(file, format, values)
         claim = read_answer(answer, problem)
         try:

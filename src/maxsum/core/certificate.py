@@ -263,8 +263,7 @@ class EliminationCertificate(Certificate):
         for bag in self._bags(problem):
             if bag is None:
                 return Evaluation(np.inf, np.inf)
-            best = bag.value + bag.off
-            top = float(best.max())
+            top = bag.top()
             if np.isneginf(top):
                 return Evaluation(-np.inf, np.inf)
             if not np.isfinite(top):  # tables so large that their sums overflow
@@ -272,8 +271,9 @@ class EliminationCertificate(Certificate):
             total += top
             if labels is not None:
                 at = tuple(labels[w] for w in bag.nodes)
-                gap += np.longdouble(top) - (bag.value[at] - bag.off[at])
-                error += 2 * float(bag.off[at])
+                value, off = bag.value[at], float(bag.off(at))
+                gap += np.longdouble(top) - (value - off)
+                error += 2 * off
         share = 4 * UNIT * (problem.n_nodes + 2)
         if labels is not None:
             above = up(float(gap) * (1 + share)) if gap > 0 else 0.0
@@ -288,11 +288,12 @@ class EliminationCertificate(Certificate):
         for bag in self._bags(problem):
             if bag is None:
                 return float("inf"), float("inf")
-            low = (bag.value - bag.off).max()
+            off = bag.off(())
+            low = (bag.value - off).max()
             if np.isneginf(low):
                 return float("-inf"), float("inf")
             # one row for each entry that may be the maximum
-            where = dict(zip(bag.nodes, np.nonzero(bag.value + bag.off >= low), strict=True))
+            where = dict(zip(bag.nodes, np.nonzero(bag.value + off >= low), strict=True))
             total += max(self._exact_values(problem, terms, bag, where).tolist())
         if labels is None:
             return total * terms.unit, float("nan")
@@ -310,20 +311,21 @@ class EliminationCertificate(Certificate):
             nodes = (v, *self.separators[i])
             held, inbox[i] = inbox[i], []
             values = self._sum(problem, nodes, held)
-            possible = np.isfinite(values)
-            # each of the tables and their sum is off by its own share; tables are at most 0 unless someone has shifted them
+            # tables are at most 0 unless someone has shifted them; see _Bag for what rounding makes of that
             raised = sum(max(0.0, float(table.max(initial=-np.inf))) for _, table, _ in held)
-            size = np.where(possible, np.abs(values), 0.0) + 2 * raised
+            unit, size = UNIT * (len(held) + 6), np.zeros(())
             if len(nodes) > 1:
                 own = _separator_table(self.tables[i], values.shape[1:], v)
                 inbox[min(rank[w] for w in nodes[1:])].append((nodes[1:], own, ~i))
-                if np.isneginf(np.broadcast_to(own, values.shape)[possible]).any():
-                    yield None
-                    return
-                with np.errstate(invalid="ignore"):
-                    values = np.where(possible, values - own[None], -np.inf)
-                size += np.where(possible, np.abs(values), 0.0)
-            yield _Bag(i, nodes, held, values, np.where(possible, UNIT * (len(held) + 6) * size, 0.0))
+                if np.isneginf(own).any():
+                    possible = np.isfinite(values)
+                    if np.isneginf(np.broadcast_to(own, values.shape)[possible]).any():
+                        yield None
+                        return
+                    own = np.where(np.isneginf(own), 0.0, own)
+                values -= own
+                size = np.abs(own)
+            yield _Bag(i, nodes, held, values, unit, size, raised)
 
     def _exact_values(self, problem: Problem, terms: ExactTerms, bag: _Bag, labels: dict[int, np.ndarray]) -> np.ndarray:
         """Exact sums of a bag for some labels of its nodes, constants of the terms included."""
@@ -370,14 +372,31 @@ class EliminationCertificate(Certificate):
 
 
 class _Bag(NamedTuple):
-    """A bag of an elimination: its number, its nodes (the eliminated one first), the terms and tables that it holds (scope, table,
-    source), their sum less its own table, and by how much each entry of that may be off."""
+    r"""A bag of an elimination: its number, its nodes (the eliminated one first), the terms and tables that it holds (scope, table,
+    source), and their sum less its own table, ``value``.
+
+    A value :math:`r = s - m` is off by :math:`u (n + 6)(|s| + 2P + |r|)` at most, with ``n`` tables held, :math:`P` the sum of their
+    largest entries above 0, and :math:`|s| \le |r| + |m|`: so by ``unit * (2 |r| + size + 2 raised)``.
+    """
 
     number: int
     nodes: tuple[int, ...]
     held: list[tuple[tuple[int, ...], np.ndarray, int]]
     value: np.ndarray
-    off: np.ndarray
+    unit: float
+    size: np.ndarray
+    raised: float
+
+    def top(self) -> float:
+        """The largest value, rounded up: as ``r + 2 unit |r|`` grows with ``r``, only the maximum needs it."""
+        top = float((self.value + self.unit * self.size).max() if self.size.any() else self.value.max())
+        return top + self.unit * (2 * abs(top) + 2 * self.raised) if np.isfinite(top) else top
+
+    def off(self, at: Any) -> Any:
+        """By how much values may be off: all of them for ``()``, or that at a labelling of the nodes."""
+        size = self.size[at[1:]] if at else self.size
+        value = self.value[at] if at else np.where(np.isfinite(self.value), self.value, 0.0)
+        return self.unit * (2 * np.abs(value) + size + 2 * self.raised)
 
 
 def _separator_table(table: Any, shape: tuple[int, ...], v: int) -> np.ndarray:
