@@ -25,7 +25,7 @@ from .scale import UNIT, chunks, edge_centres, table_centres, vanishing
 if TYPE_CHECKING:
     from .problem import Messages, Problem
 
-_EXACT_SUM = 100_000
+_EXACT_SUM = 4_096
 """Numbers up to which sums are exact before they are rounded (`math.fsum`, 20 times slower than numpy's)."""
 
 _MESSAGE, _VALUE = 8 * UNIT, 5 * UNIT

@@ -20,7 +20,7 @@ RELATIVE = 1e-9
 _SMALLEST, _NORMAL = 5e-324, 2.3e-308
 """The smallest number above 0, and the smallest that has all its digits."""
 
-_SAMPLE = 4096
+_SAMPLE = 512
 """Terms of a kind that are looked at for `variation`: a quantile needs no more, and large tables are read no further."""
 
 _ALL_BELOW, _SHARE = 100, 0.05
