@@ -31,7 +31,7 @@ EPS, TINY = 2.0**-52, 2.0**-1000  # rounding of a float; more than underflow can
 LARGEST = 1e100  # sums of larger numbers may overflow
 TOLERANCE = 1e-9  # of the variation of a score (of an objective): the gap that still counts as none
 LOOSE = 1e-6  # of an objective: what the slacks of graphs with cycles may be open by
-WORK = 1 << 14  # boxes that the checker makes by itself in a search, before it gives up
+CELLS = 1 << 23  # entries of partial labellings that are in memory at once
 ELSEWHERE = "`maxsum verify MODEL DATA`, with the data that the model was trained on, checks it"
 Value = Any  # a Fraction, or inf or -inf
 Arrays = dict[str, np.ndarray]
@@ -440,7 +440,7 @@ def by_tangent(problem: Problem, a: Arrays, score: Value, tolerance: Fraction) -
 def by_search(problem: Problem, a: Arrays, score: Value, tolerance: Fraction) -> Value:
     """Section "Search": replay the branching tree; the bound is that of the worst box that it leaves open."""
     parent, node, label, relation, number = (a[name] for name in ("parent", "node", "label", "relation", "message_set"))
-    n_boxes, level, work = len(parent), float(a.get("level", 0.0)), 0
+    n_boxes, level = len(parent), float(a.get("level", 0.0))
     passes, effort = (a.get(name, np.zeros(n_boxes, dtype=np.int64)) for name in ("passes", "effort"))
     need(n_boxes and (parent[1:] >= 0).all() and (parent[1:] < np.arange(1, n_boxes)).all(), "a box comes before its parent.")
     need(((node[1:] >= 0) & (node[1:] < problem.n_nodes)).all() and 0 <= level < math.inf, "a box or the level is not sound.")
@@ -455,37 +455,32 @@ def by_search(problem: Problem, a: Arrays, score: Value, tolerance: Fraction) ->
     if isinstance(score, Fraction):
         base, left = score, [0]
         room = max(math.floor(max(tolerance, Fraction(level)) * ONE), ONE - 1 if problem.whole_numbers else 0)
-    # box, domain, messages of the parent, whether the box is one of ours: a part of a box that the search enumerates
-    stack = [(0, problem.allowed, np.zeros((len(problem.ends), problem.size)), False)]
+    stack = [(0, problem.allowed, np.zeros((len(problem.ends), problem.size)))]  # box, domain, messages of the parent
     while stack:
-        i, domain, messages, ours = stack.pop()
-        if not ours and number[i] >= 0:
+        i, domain, messages = stack.pop()
+        if number[i] >= 0:
             own, messages = slice(a["ptr"][number[i]], a["ptr"][number[i] + 1]), np.zeros_like(messages)
             messages.reshape(-1)[a["index"][own]] = a["value"][own]
         domain, above = shrink(problem, messages, domain, base, room, left)
         recipe = not problem.cliques and above is not None
-        if recipe and passes[i] and not ours:
+        if recipe and passes[i]:
             for turn in range(int(passes[i])):
                 problem.sweep(messages, domain, list(range(problem.n_nodes))[:: 1 if turn % 2 else -1], True)
             domain, above = shrink(problem, messages, domain, base, room, left)
         if above is None:
             continue
         nodes = {int(node[child]) for child in children[i]}
-        if not ours and len(nodes) == 1 and not (domain[min(nodes)] & ~np.any([kept[c] for c in children[i]], axis=0)).any():
-            parts = [(child, int(node[child]), kept[child]) for child in children[i]]
-        elif recipe and effort[i] and work < WORK and (domain.sum(axis=1) > 1).any():
-            v = int(np.where(domain.sum(axis=1) > 1, domain.sum(axis=1), np.inf).argmin())
-            parts, ours = [(i, v, problem.label == k) for k in np.flatnonzero(domain[v])], True
-            work += len(parts)
+        if len(nodes) == 1 and not (domain[min(nodes)] & ~np.any([kept[c] for c in children[i]], axis=0)).any():
+            with np.errstate(over="ignore"):
+                short = messages.astype(np.float32).astype(np.float64)
+            for child in children[i]:
+                smaller = domain.copy()
+                smaller[node[child]] &= kept[child]
+                stack.append((child, smaller, np.where(np.isfinite(short), short, 0.0)))
         else:
-            left.append(above)
-            continue
-        with np.errstate(over="ignore"):
-            short = messages.astype(np.float32).astype(np.float64)
-        for child, v, keeps in parts:
-            smaller = domain.copy()
-            smaller[v] &= keeps
-            stack.append((child, smaller, np.where(np.isfinite(short), short, 0.0), ours))
+            left += (
+                enumerated(problem, messages, domain, base, above, room, 1 << effort[i]) if recipe and effort[i] else [above]
+            )
     return base + Fraction(max(left), ONE) if left else -math.inf
 
 
@@ -509,6 +504,49 @@ def shrink(problem: Problem, messages: Any, domain: Any, base: Fraction, room: i
                     domain[v, k] = False
         if domain.sum() == before:
             return domain, above
+
+
+def enumerated(
+    problem: Problem, messages: Any, domain: Any, base: Fraction, above: int, room: int | None, most: int
+) -> list[int]:
+    """What the labellings of a box leave open, by trying them node by node; ``above`` if there are too many.
+
+    A labelling loses against the maxima of nodes and edges: ``rest`` is what each label would lose, given the labels chosen so far.
+    Losses are floats from below; labellings that they do not close are computed exactly.
+    """
+    (node, label), place, slack = np.nonzero(domain), np.cumsum(domain).reshape(domain.shape) - 1, 0.0
+    if len(node) > 1024:
+        return [above]
+    own, rest = [np.flatnonzero(row) for row in domain], np.zeros(len(node))
+    pairs = np.where((node[:, None] == node) & (label[:, None] != label), np.inf, 0.0)  # a label excludes others of its node
+    for v in range(problem.n_nodes):
+        value, error = added(problem.less(v, messages), [own[v]])
+        rest[place[v, own[v]]], slack = value.max() - value, slack + 2 * float(error.max())
+    for e, (u, v) in enumerate(problem.edges.tolist()):
+        value, error = added(problem.more(e, messages), [own[u], own[v]])
+        cells, slack = np.ix_(place[u, own[u]], place[v, own[v]]), slack + 2 * float(error.max())
+        pairs[cells] += value.max() - value
+        pairs.T[cells] += value.max() - value
+    needed = math.inf if room is None else float(Fraction(above - room, ONE)) * (1 + EPS)
+    exactness = 1 - 4 * EPS * (problem.n_nodes + problem.n_edges + 4)  # of sums of losses
+    start, tried, left, stack = np.flatnonzero(np.diff(node, prepend=-1)), 0, list[int](), [(rest[None], list(range(len(own))))]
+    while stack:
+        rows, todo = stack.pop()
+        # next comes the node whose labels lose most, on average, and which has few of them
+        todo = sorted(todo, key=lambda v: float(np.minimum(rows[0, node == v], needed).mean()) / len(own[v]))
+        rows = (rows[:, None] + pairs[node == todo.pop()]).reshape(-1, len(node))
+        lost = np.minimum.reduceat(rows, start, axis=1).sum(axis=1) * exactness - slack
+        left += [above - math.floor(Fraction(low) * ONE) for low in [lost[lost >= needed].min(initial=np.inf)] if low < np.inf]
+        rows, tried = rows[lost < needed], tried + int((lost < needed).sum())
+        if tried > 4 * most or (room is None and not todo and len(rows)):
+            return [above]
+        if todo:
+            step = max(1, CELLS // (len(node) * problem.size))
+            stack += [(rows[at : at + step], todo) for at in range(0, len(rows), step)]
+        else:
+            scores = (problem.total(problem.values(label[np.isfinite(row)])) for row in rows)
+            left += [math.ceil((score - base) * ONE) for score in scores if score > -math.inf]
+    return left
 
 
 FORM: dict[str, Callable[[Problem, Arrays, Value, Fraction], Value]] = {
