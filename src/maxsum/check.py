@@ -534,7 +534,9 @@ def enumerated(
         rows, todo = stack.pop()
         # next comes the node whose labels lose most, on average, and which has few of them
         todo = sorted(todo, key=lambda v: float(np.minimum(rows[0, node == v], needed).mean()) / len(own[v]))
-        rows = (rows[:, None] + pairs[node == todo.pop()]).reshape(-1, len(node))
+        # an edge counts once: at the node of it that is chosen later
+        brings = np.where(np.isin(node, todo), pairs[node == todo.pop()], 0.0)
+        rows = (rows[:, None] + brings).reshape(-1, len(node))
         lost = np.minimum.reduceat(rows, start, axis=1).sum(axis=1) * exactness - slack
         left += [above - math.floor(Fraction(low) * ONE) for low in [lost[lost >= needed].min(initial=np.inf)] if low < np.inf]
         rows, tried = rows[lost < needed], tried + int((lost < needed).sum())

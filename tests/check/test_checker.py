@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import subprocess
 import sys
 import tempfile
@@ -234,6 +235,22 @@ def test_no_search_proves_what_is_false():
         assert bound >= best, tree
         tight += bound == best
     assert tight > 20
+
+
+def test_enumeration_leaves_out_no_better_labelling():
+    rng, used = np.random.default_rng(0), 0
+    for _ in range(150):
+        problem = small_problem(rng)
+        own, labels = as_checked(problem), np.array([rng.integers(k) for k in problem.n_states], dtype=np.int32)
+        base, messages = own.total(own.values(labels)), rng.normal(size=(len(own.ends), own.size))
+        found = own.tops(messages, own.arc_consistent(own.allowed))
+        if own.cliques or found is None or not isinstance(base, Fraction):
+            continue
+        above = math.ceil((own.total(found) - base) * check.ONE)
+        left = check.enumerated(own, messages, own.arc_consistent(own.allowed), base, above, 0, 1 << 20) if above > 0 else [0]
+        assert base + Fraction(max([0, *left]), check.ONE) >= best_score(problem)
+        used += above > max([0, *left])
+    assert used > 40
 
 
 def test_bytes_that_make_no_sense_end_in_code_2(tmp_path):
