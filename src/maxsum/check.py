@@ -338,7 +338,15 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
         tolerance = Fraction(TOLERANCE) * Fraction(problem.variation(y))
         touched = abs(Fraction(problem.offset)) + Fraction(sum(abs(x) for own in values for x in own), ONE)
         room = Fraction(EPS / 2 * (8 + math.log2(2 + problem.n_nodes + problem.n_edges))) * touched
-    bound = FORM[form](problem, a, score, tolerance)
+    if form == "none":
+        bound: Value = math.inf
+    elif form == "messages":
+        messages = np.concatenate([a["edge"].reshape(-1, problem.size), a["clique"]])
+        bound = problem.total(problem.tops(messages, problem.arc_consistent(problem.allowed)))
+    elif form == "search":
+        bound = by_search(problem, a, score, tolerance)
+    else:
+        bound = by_elimination(problem, a) if form == "elimination" else by_tangent(problem, a)
     if problem.whole_numbers and math.isfinite(bound):
         bound = Fraction(math.floor(bound))
     feasible, optimal = values is not None, values is not None and bound - score <= tolerance
@@ -363,13 +371,7 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     ]
 
 
-def by_messages(problem: Problem, a: Arrays, score: Value, tolerance: Fraction) -> Value:
-    """Section "Messages"."""
-    messages = np.concatenate([a["edge"].reshape(-1, problem.size), a["clique"]])
-    return problem.total(problem.tops(messages, problem.arc_consistent(problem.allowed)))
-
-
-def by_elimination(problem: Problem, a: Arrays, score: Value, tolerance: Fraction) -> Value:
+def by_elimination(problem: Problem, a: Arrays) -> Value:
     """Section "Elimination": the sum of the maxima of the bags."""
     order, at, total = a["nodes"].tolist(), 0, 0
     need(sorted(order) == list(range(len(order))), "the order does not list every node once.")
@@ -414,7 +416,7 @@ def by_elimination(problem: Problem, a: Arrays, score: Value, tolerance: Fractio
     return problem.total([[total]])
 
 
-def by_tangent(problem: Problem, a: Arrays, score: Value, tolerance: Fraction) -> Value:
+def by_tangent(problem: Problem, a: Arrays) -> Value:
     """Section "Quadratic": the tangent of the concave relaxation at a point bounds every score."""
     if problem.cliques or problem.hard:
         return math.inf
@@ -549,12 +551,6 @@ def enumerated(
             scores = (problem.total(problem.values(label[np.isfinite(row)])) for row in rows)
             left += [math.ceil((score - base) * ONE) for score in scores if score > -math.inf]
     return left
-
-
-FORM: dict[str, Callable[[Problem, Arrays, Value, Fraction], Value]] = {
-    "none": lambda problem, a, score, tolerance: math.inf, "messages": by_messages, "elimination": by_elimination,
-    "search": by_search, "quadratic": by_tangent,
-}  # fmt: skip
 
 
 # ---- models and training data ----------------------------------------------------------------------------------------
