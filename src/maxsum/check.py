@@ -300,7 +300,7 @@ class Problem(Terms):
 
     def variation(self, y: np.ndarray) -> float:
         """Section "What optimal means": how much the score varies at a labelling, from what the labelling touches."""
-        n, e = (np.unique(np.linspace(0, m - 1, min(m, 4096)).astype(np.int64)) for m in (self.n_nodes, self.n_edges))
+        n, e = (np.unique(np.linspace(0, m - 1, min(m, 512)).astype(np.int64)) for m in (self.n_nodes, self.n_edges))
         (u, v), table, weight = self.edges[e].T, self.bank[self.number[e]], np.abs(self.weight[e])
         cells = np.where(self.has[u][:, :, None] & self.has[v][:, None, :], table, -np.inf).reshape(len(e), self.size**2)
         at_edge = nearest(table[np.arange(len(e)), y[u], y[v]], cells) * np.where(weight > 0, weight, np.nan)

@@ -23,7 +23,7 @@ from .dual import arc_consistent, height, own_labels, raised_score, slack, sum_u
 from .errors import CertificateError, MaxsumError
 from .exact import ExactTerms, exact_height, to_float_up
 from .result import Guarantee
-from .scale import UNIT, edge_centres, score_rounding, table_centres, tolerance
+from .scale import UNIT, chunks, edge_centres, score_rounding, table_centres, tolerance
 from .validation import as_labels
 
 if TYPE_CHECKING:
@@ -303,34 +303,33 @@ class EliminationCertificate(Certificate):
 
     def _bags(self, problem: Problem) -> Iterator[_Bag | None]:
         """The bags in the order of elimination; None, and no more, if a table claims ``-inf`` where its bag is possible."""
-        rank = self._ranks(problem)
-        inbox: list[list[tuple[tuple[int, ...], np.ndarray, int]]] = [[] for _ in self.nodes]
-        for scope, table, source in _centred_terms(problem):
-            inbox[min(rank[v] for v in scope)].append((scope, table, source))
+        rank, states = self._ranks(problem), problem.n_states.tolist()
+        inbox: list[list[_Held]] = [[] for _ in self.nodes]
+        for term in _centred_terms(problem):
+            inbox[min(rank[v] for v in term[0])].append(term)
         for i, v in enumerate(self.nodes):
             nodes = (v, *self.separators[i])
             held, inbox[i] = inbox[i], []
-            values = self._sum(problem, nodes, held)
-            # tables are at most 0 unless someone has shifted them; see _Bag for what rounding makes of that
-            raised = sum(max(0.0, float(table.max(initial=-np.inf))) for _, table, _ in held)
+            values, raised = self._sum(nodes, held), sum(above for *_, above in held)
             unit, size = UNIT * (len(held) + 6), np.zeros(())
             if len(nodes) > 1:
-                own = _separator_table(self.tables[i], values.shape[1:], v)
-                inbox[min(rank[w] for w in nodes[1:])].append((nodes[1:], own, ~i))
-                if np.isneginf(own).any():
-                    possible = np.isfinite(values)
-                    if np.isneginf(np.broadcast_to(own, values.shape)[possible]).any():
+                shape = tuple(states[w] for w in nodes[1:])
+                own, above = _separator_table(self.tables[i], shape, v)
+                inbox[min(rank[w] for w in nodes[1:])].append((nodes[1:], own, ~i, above))
+                if own.size and own.min() == -np.inf:
+                    possible = np.isfinite(np.broadcast_to(values, (states[v], *shape)))
+                    if np.isneginf(np.broadcast_to(own, possible.shape)[possible]).any():
                         yield None
                         return
                     own = np.where(np.isneginf(own), 0.0, own)
-                values -= own
+                values = values - own
                 size = np.abs(own)
             yield _Bag(i, nodes, held, values, unit, size, raised)
 
     def _exact_values(self, problem: Problem, terms: ExactTerms, bag: _Bag, labels: dict[int, np.ndarray]) -> np.ndarray:
         """Exact sums of a bag for some labels of its nodes, constants of the terms included."""
         total: Any = 0
-        for scope, _, source in bag.held:
+        for scope, _, source, _ in bag.held:
             at = tuple(labels[w] for w in scope)
             if source < 0:
                 value = terms.integers(np.asarray(self.tables[~source])[at])
@@ -361,14 +360,22 @@ class EliminationCertificate(Certificate):
         return rank
 
     @staticmethod
-    def _sum(problem: Problem, bag: tuple[int, ...], inbox: list[tuple[tuple[int, ...], np.ndarray, int]]) -> np.ndarray:
-        """Sum of the terms and tables of a bag, one axis per node."""
-        values = np.zeros([int(problem.n_states[w]) for w in bag])
-        for scope, table, _ in inbox:
-            if not set(scope) <= set(bag):
+    def _sum(bag: tuple[int, ...], held: list[_Held]) -> np.ndarray:
+        """Sum of the terms and tables of a bag, one axis per node (of length 1 where none depends on it); small ones first."""
+        place = {w: i for i, w in enumerate(bag)}
+        values: Any = 0.0
+        for scope, table, *_ in sorted(held, key=lambda own: own[1].size):
+            if not place.keys() >= set(scope):
                 raise CertificateError(f"the bag of node {bag[0]} does not hold the term on nodes {scope}.")
-            values += _spread_axes(table, scope, bag)
-        return values
+            axes = [place[w] for w in scope]
+            if len(axes) > 1 and axes != sorted(axes):
+                order = sorted(range(len(axes)), key=axes.__getitem__)
+                table, axes = table.transpose(order), sorted(axes)
+            shape = [1] * len(bag)
+            for axis, extent in zip(axes, table.shape, strict=True):
+                shape[axis] = extent
+            values = values + table.reshape(shape)
+        return np.asarray(values)
 
 
 class _Bag(NamedTuple):
@@ -381,7 +388,7 @@ class _Bag(NamedTuple):
 
     number: int
     nodes: tuple[int, ...]
-    held: list[tuple[tuple[int, ...], np.ndarray, int]]
+    held: list[_Held]
     value: np.ndarray
     unit: float
     size: np.ndarray
@@ -399,38 +406,36 @@ class _Bag(NamedTuple):
         return self.unit * (2 * np.abs(value) + size + 2 * self.raised)
 
 
-def _separator_table(table: Any, shape: tuple[int, ...], v: int) -> np.ndarray:
+def _separator_table(table: Any, shape: tuple[int, ...], v: int) -> tuple[np.ndarray, float]:
+    """A separator table, once it is known to be one, and its largest entry above 0."""
     own = np.asarray(table)
-    if own.shape != shape or own.dtype.kind != "f" or np.isnan(own).any() or np.isposinf(own).any():
+    top = float(own.max(initial=-np.inf)) if own.dtype.kind == "f" else np.nan
+    if own.shape != shape or not top < np.inf:
         raise CertificateError(f"the separator table of node {v} is not a table of shape {shape} of numbers below inf.")
-    return own
+    return own, max(0.0, top)
 
 
-def _centred_terms(problem: Problem) -> Iterator[tuple[tuple[int, ...], np.ndarray, int]]:
-    """Scope, table and number of every term, centred as in `core.dual`: nodes, then edges, then cliques."""
+_Held = tuple[tuple[int, ...], np.ndarray, int, float]
+"""What a bag holds: scope, table, the number of the term (``~i`` for the separator table of bag ``i``), its largest entry above 0."""
+
+
+def _centred_terms(problem: Problem) -> Iterator[_Held]:
+    """Every term, centred as in `core.dual` so that none is above 0 but cliques: nodes, then edges, then cliques."""
     states = problem.n_states.tolist()
     centred = problem.unary - problem.unary.max(axis=1, initial=-np.inf)[:, None]
     for v in range(problem.n_nodes):
-        yield (v,), centred[v, : states[v]], v
-    centre = table_centres(problem)
-    for e, (u, v) in enumerate(problem.graph.edges.tolist()):
-        table = problem.tables[problem.edge_table[e], : states[u], : states[v]] - centre[e]
-        yield (u, v), table * problem.edge_weight[e], problem.n_nodes + e
+        yield (v,), centred[v, : states[v]], v, 0.0
+    for part in chunks(np.arange(problem.n_edges), problem.n_labels):
+        tables = problem.tables[problem.edge_table[part]] - table_centres(problem)[part, None, None]
+        tables *= problem.edge_weight[part, None, None]
+        for e, (u, v), table in zip(part.tolist(), problem.graph.edges[part].tolist(), tables, strict=True):
+            yield (u, v), table[: states[u], : states[v]], problem.n_nodes + e, 0.0
     for c in range(len(problem.cliques)):
         scope = tuple(problem.cliques.members(c).tolist())
         table = np.zeros([states[v] for v in scope])
         for k in range(min(table.shape)):
             table[(k,) * len(scope)] = problem.cliques.weights[c, k]
-        yield scope, table, problem.n_nodes + problem.n_edges + c
-
-
-def _spread_axes(table: np.ndarray, scope: tuple[int, ...], bag: tuple[int, ...]) -> np.ndarray:
-    """View of a table over ``scope`` that broadcasts against tables over ``bag``."""
-    order = sorted(range(len(scope)), key=lambda i: bag.index(scope[i]))
-    shape = [1] * len(bag)
-    for i in order:
-        shape[bag.index(scope[i])] = table.shape[i]
-    return table.transpose(order).reshape(shape)
+        yield scope, table, problem.n_nodes + problem.n_edges + c, float(table.max(initial=0.0))
 
 
 def __getattr__(name: str) -> Any:
