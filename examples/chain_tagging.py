@@ -45,7 +45,7 @@ def main() -> None:
         print(f"{word:8} {TAGS[single]:12} {TAGS[tag]:12}" + ("  <- changed by its neighbours" if single != tag else ""))
     print(f"score {result.score:g} against {problem.score(alone):g} for the words one by one")
     print(result.message)
-    print(result.certificate.verify(problem, result.labels))
+    print(result.verify(problem))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def main() -> None:
         f"pixels right: {(thresholded == truth).mean():.1%} by thresholding, {(labelling == truth).mean():.1%} by the labelling"
     )
     print(result.message)
-    print(result.certificate.verify(problem, result.labels))
+    print(result.verify(problem))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def main() -> None:
 
     result, problem = net.predict_result(new)[0], net.problems(new)[0]
     assert result.labels is not None and result.certificate is not None
-    print(result.certificate.verify(problem, result.labels))
+    print(result.verify(problem))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def main() -> None:
         assert sorted(solution.ravel()[unit]) == list(range(1, 10))
     print(f"{(given > 0).sum()} clues. {result.message}")
     if result.certificate is not None:
-        print(result.certificate.verify(problem, result.labels))
+        print(result.verify(problem))
 
 
 if __name__ == "__main__":
