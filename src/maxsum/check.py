@@ -315,11 +315,11 @@ class Problem(Terms):
 
 
 def nearest(at: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Distance of each ``at`` from the nearest other finite number of its row; nan or inf if there is none."""
-    finite = np.where(np.isfinite(values), values, 0.0)
-    apart = np.abs(finite - at[:, None])
-    other = np.isfinite(values) & (apart > 8 * EPS * np.maximum(np.abs(finite), np.abs(at)[:, None]))
-    return np.where(other, apart, np.inf).min(axis=1, initial=np.inf)
+    """Distance of each ``at`` from the nearest other finite number of its row, a twentieth of them left out; inf if there is none."""
+    apart = np.abs(np.where(np.isfinite(values), values, 0.0) - at[:, None])
+    apart = np.sort(np.where(np.isfinite(values) & (apart > 0), apart, np.inf), axis=1)
+    left_out = (np.isfinite(apart).sum(axis=1) * 0.05).astype(np.int64)
+    return np.take_along_axis(apart, left_out[:, None], axis=1)[:, 0] if apart.size else np.full(len(at), np.inf)
 
 
 def check_answer(problem_path: str, answer_path: str) -> list[Claim]:

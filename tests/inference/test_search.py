@@ -247,3 +247,12 @@ def test_the_search_profits_from_local_search():
     result = BranchAndBound(time_limit=1.0).solve(problem)
     assert result.score >= local.score
     result.certificate.verify(problem, result.labels, result.score, result.bound)
+
+
+def test_numbers_beyond_single_precision_are_searched():
+    """Messages of boxes are kept in single precision; those that are too large for it must not become infinite."""
+    problem = dense(6, 3, 1)
+    large = ms.Problem(problem.graph, 1e60 * problem.unary, 1e60 * problem.tables)
+    result = BranchAndBound(root_iter=2).solve(large)
+    assert result.labels.tolist() == BranchAndBound().solve(problem).labels.tolist()
+    assert result.verify(large).guarantee == result.guarantee

@@ -21,7 +21,7 @@ from .errors import CertificateError
 from .exact import exact_score
 from .scale import tolerance
 from .search_numbers import Floats, Integers, Terms
-from .search_passes import HELD, Consistency, Passes, finite
+from .search_passes import HELD, Consistency, Passes, single
 
 if TYPE_CHECKING:
     from .problem import Messages, Problem
@@ -298,7 +298,7 @@ class _Replay:
             children, own = self.children[i], domain[..., j]
             if children and self.tree.covers(children, own[self.tree.node[children[0]]]):
                 with np.errstate(over="ignore"):
-                    inherited = finite(messages[..., j].astype(np.float32))
+                    inherited = single(messages[..., j])
                 for child in children:
                     part = own.copy()
                     part[self.tree.node[child]] &= self.tree.kept(child, self.problem.n_labels)

@@ -25,6 +25,12 @@ def finite(array: np.ndarray) -> np.ndarray:
     return array if np.isfinite(array).all() else np.where(np.isfinite(array), array, 0).astype(array.dtype)
 
 
+def single(array: np.ndarray) -> np.ndarray:
+    """Messages in single precision; those that are too large for it become 0."""
+    with np.errstate(over="ignore"):
+        return finite(array.astype(np.float32))
+
+
 class Consistency:
     """Arc consistency of many boxes at once."""
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.problem import Messages, Problem
 from ..core.search_certificate import SearchCertificate
+from ..core.search_passes import single
 
 # Effort (binary logarithm of partial labellings) that the checker gets for a closed box: its messages differ in the last digits.
 _SPARE_EFFORT, _LEAST_EFFORT, _MOST_EFFORT = 4, 10, 24
@@ -52,7 +53,7 @@ class Record:
         if messages is not None:
             flat = np.concatenate([part.ravel() for part in messages])
             index = np.flatnonzero(flat)
-            self.sets.append((index.astype(np.int32 if flat.size < 2**31 else np.int64), flat[index].astype(np.float32)))
+            self.sets.append((index.astype(np.int32 if flat.size < 2**31 else np.int64), single(flat[index])))
             self.set_entries += len(index)
         return len(self) - 1
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..core.search_certificate import MAX_ENUMERATED, target_gap
+from ..core.search_passes import single
 from ..kernels import box as packed
 from ..kernels import search as kernels
 from ..kernels.enumeration import room_for
@@ -390,7 +391,7 @@ class _Search:
 
 def _rounded(messages: Messages) -> Messages:
     """Messages as boxes hand them to their parts: half the memory, and as the checker rounds them."""
-    return Messages(messages.edge.astype(np.float32), messages.clique.astype(np.float32))
+    return Messages(single(messages.edge), single(messages.clique))
 
 
 def _room(problem: Problem) -> packed.Box:

@@ -32,7 +32,7 @@ class Enumeration(NamedTuple):
 
 
 def room_for(n_nodes: int, n_edges: int, n_labels: int) -> Enumeration:
-    """Scratch for boxes of up to ``n_labels`` labels in all."""
+    """Scratch for boxes of up to ``n_labels`` labels in all; 0 means that none is enumerated, and next to nothing is allocated."""
     n = n_nodes
     return Enumeration(
         offset=np.zeros(n + 1, dtype=np.int64),
@@ -42,7 +42,7 @@ def room_for(n_nodes: int, n_edges: int, n_labels: int) -> Enumeration:
         outside=np.zeros(n),
         mean=np.zeros(n_edges),
         loss=np.zeros((n + 1, n_labels)),
-        least=np.zeros((n + 1, n)),
+        least=np.zeros((n + 1, n if n_labels else 0)),
         total=np.zeros(n + 1),
         at=np.zeros(n + 1, dtype=np.int32),
         found=np.zeros(n, dtype=np.int32),
