@@ -93,13 +93,6 @@ def slack(problem: Problem, messages: Messages, labels: np.ndarray, domain: np.n
     return _evaluate(problem, messages, arc_consistent(problem) if domain is None else domain, labels)
 
 
-def node_scores(problem: Problem, messages: Messages, domain: np.ndarray) -> np.ndarray:
-    """Centred reparametrised node scores (N, K), ``-inf`` outside the domain."""
-    scores = _centred(problem, domain)
-    _subtract_messages(problem, messages, scores)
-    return scores
-
-
 def _centred(problem: Problem, domain: np.ndarray) -> np.ndarray:
     scores = np.where(domain, problem.unary, -np.inf)
     top = row_max(scores)
@@ -114,7 +107,7 @@ def _subtract_messages(problem: Problem, messages: Messages, scores: np.ndarray)
 
 
 def node_intervals(problem: Problem, messages: Messages, domain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Centred reparametrised node scores as in `node_scores`, and by how much each may be off (0 outside the domain)."""
+    """Centred reparametrised node scores (N, K), ``-inf`` outside the domain, and by how much each may be off (0 outside)."""
     scores = _centred(problem, domain)
     size = np.where(domain, -np.abs(scores), 0.0)
     _subtract_messages(problem, messages, scores)

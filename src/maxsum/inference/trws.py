@@ -22,7 +22,7 @@ from ..kernels.trws_uniform import TURNED, uniform_sweep
 from .base import Run, Solver, Support
 from .grid_passes import strip_passes, strips
 from .icm import polish
-from .prepare import NO_LABELS, Prepared, measure, net_score, start
+from .prepare import NO_LABELS, Prepared, measure, net_score, prepare, start
 from .table_forms import table_forms
 
 _FIXED_NODES = 20_000
@@ -113,7 +113,7 @@ def fixed(problem: Problem, net: Net, messages: Messages, labels: np.ndarray) ->
         return fixed_nodes(problem, messages, labels)
     domain, loss = np.ones(net.unary.shape, dtype=np.uint8), np.empty(net.unary.shape)
     arrays = (net.unary, net.edges, net.edge_table, net.edge_weight, net.tables, net.ptr, net.adj_edge, net.adj_side)
-    error = 2 * rounding(problem, messages) + problem.resolution
+    error = 2 * (rounding(problem, messages) + prepare(problem).rounding) + problem.resolution
     for _ in range(_FIXED_ROUNDS):
         above = box_losses(*arrays, messages.edge, domain, labels, loss) + error
         kept = domain & (loss <= above)
