@@ -305,13 +305,13 @@ class Problem(Terms):
         cells = np.where(self.has[u][:, :, None] & self.has[v][:, None, :], table, -np.inf).reshape(len(e), self.size**2)
         at_edge = nearest(table[np.arange(len(e)), y[u], y[v]], cells) * np.where(weight > 0, weight, np.nan)
         at_clique = nearest(np.array(self.agreed(y)), np.hstack([self.reward, np.zeros((len(self.reward), 1))]))
-        at_node, least, varying = nearest(self.unary[n, y[n]], self.unary[n]), math.inf, 0.0
+        at_node, low, varying = nearest(self.unary[n, y[n]], self.unary[n]), math.inf, []
         for near, count in ((at_node, self.n_nodes), (at_edge, self.n_edges), (at_clique, len(self.cliques))):
             some = np.sort(near[np.isfinite(near) & (near > 0)])
             if len(some):
-                least = min(least, float(some[int(0.05 * max(0, len(some) - 100))]))
-                varying += count * len(some) / len(near)
-        return least * varying if varying else 0.0
+                low = min(low, float(some[int(0.05 * max(0, len(some) - 100))]))
+                varying.append((some, count / len(near)))
+        return float(sum(share * np.minimum(some, 100 * low).sum() for some, share in varying))
 
 
 def nearest(at: np.ndarray, values: np.ndarray) -> np.ndarray:

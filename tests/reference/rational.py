@@ -59,14 +59,14 @@ def is_whole(problem: Any) -> bool:
 
 def variation(problem: Any, labels: Sequence[int]) -> Fraction:
     """What "optimal" is measured by, for problems of at most 100 terms: the least distance of a term's value at the labelling from
-    another value of that term, taken over all terms, times the number of terms that vary."""
+    another value of that term is d, that of term t is d_t; the sum of min(d_t, 100 d)."""
     distances = []
     for table, at, weight in terms(problem):
         here = float(table[tuple(labels[v] for v in at)])
         others = [float(x) for x in table.ravel() if np.isfinite(x) and x != here]
         if others and weight != 0:
             distances.append(min(abs(Fraction(x) - Fraction(here)) for x in others) * abs(weight))
-    return min(distances) * len(distances) if distances else Fraction(0)
+    return sum((min(own, 100 * min(distances)) for own in distances), Fraction(0))
 
 
 def lies(problem: Any, scores: dict[tuple[int, ...], Fraction | float], labels: Any, score: float | None, bound: float,

@@ -26,6 +26,9 @@ _SAMPLE = 512
 _ALL_BELOW, _SHARE = 100, 0.05
 """Up to so many terms their least distance counts; of more, about the twentieth part may lie closer (accidental near-ties)."""
 
+_MOST = 100.0
+"""A term counts at most so many times the low distance: large terms do not, and ten thousand terms stay below the low distance itself."""
+
 _CHUNK = 1 << 21
 
 
@@ -108,8 +111,7 @@ def variation(problem: Problem, labels: np.ndarray) -> float:
 
     For a term :math:`t` let :math:`d_t` be the distance of its value at the labelling from the nearest other finite value that the
     term has (of many, a twentieth may lie closer). With :math:`d` a low one of all :math:`d_t` (the least of 100 terms; of more, the twentieth
-    part may be lower), taken for nodes, edges and cliques apart, the variation is the least of these times the number of terms
-    that vary. So a soft constraint of 1e14 that the labelling obeys, or a reward that it cannot reach, does not count as
+    part may be lower), taken for nodes, edges and cliques apart and then the least, the variation is :math:`\sum_t \min(d_t, 100 d)`. So a soft constraint of 1e14 that the labelling obeys, or a reward that it cannot reach, does not count as
     long as some terms distinguish labels by less: the size of such terms never excuses a gap.
     """
     nodes, edges = _sample(problem.n_nodes), _sample(problem.n_edges)
@@ -126,14 +128,14 @@ def variation(problem: Problem, labels: np.ndarray) -> float:
     weights = problem.cliques.weights
     at_clique = _nearest(problem.cliques.values(labels), np.hstack([weights, np.zeros((len(weights), 1))]))
     kinds = ((at_node, problem.n_nodes), (at_edge, problem.n_edges), (at_clique, len(weights)))
-    least, n_varying = np.inf, 0.0
+    low, varying = np.inf, []
     for distance, count in kinds:
         some = distance[np.isfinite(distance) & (distance > 0)]
         if len(some):
             rank = int(_SHARE * max(0, len(some) - _ALL_BELOW))
-            least = min(least, float(np.partition(some, rank)[rank]))
-            n_varying += count * len(some) / len(distance)
-    return least * n_varying if n_varying else 0.0
+            low = min(low, float(np.partition(some, rank)[rank]))
+            varying.append((some, count / len(distance)))
+    return float(sum(share * np.minimum(some, _MOST * low).sum() for some, share in varying))
 
 
 def _sample(count: int) -> np.ndarray:
