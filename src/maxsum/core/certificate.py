@@ -24,7 +24,7 @@ from .errors import CertificateError, MaxsumError
 from .exact import ExactTerms, exact_height, to_float_up
 from .result import Guarantee
 from .scale import UNIT, chunks, edge_centres, score_rounding, table_centres, tolerance
-from .validation import as_labels
+from .validation import LARGEST, as_labels
 
 if TYPE_CHECKING:
     from .problem import Messages, Problem
@@ -275,6 +275,8 @@ class EliminationCertificate(Certificate):
                 gap += np.longdouble(top) - (value - off)
                 error += 2 * off
         share = 4 * UNIT * (problem.n_nodes + 2)
+        if not np.isfinite(gap) or not np.isfinite(total):
+            return Evaluation(np.inf, np.inf)
         if labels is not None:
             above = up(float(gap) * (1 + share)) if gap > 0 else 0.0
             return Evaluation(raised_score(problem, labels, above), above, error)
@@ -302,7 +304,7 @@ class EliminationCertificate(Certificate):
         return total * terms.unit, total * terms.unit - terms.score(labels)
 
     def _bags(self, problem: Problem) -> Iterator[_Bag | None]:
-        """The bags in the order of elimination; None, and no more, if a table claims ``-inf`` where its bag is possible."""
+        """The bags in the order of elimination; None, and no more, if a table claims ``-inf`` where its bag is possible, or is too large."""
         rank, states = self._ranks(problem), problem.n_states.tolist()
         inbox: list[list[_Held]] = [[] for _ in self.nodes]
         for term in _centred_terms(problem):
@@ -316,6 +318,9 @@ class EliminationCertificate(Certificate):
                 shape = tuple(states[w] for w in nodes[1:])
                 own, above = _separator_table(self.tables[i], shape, v)
                 inbox[min(rank[w] for w in nodes[1:])].append((nodes[1:], own, ~i, above))
+                if max(above, -float(np.min(own, where=np.isfinite(own), initial=0.0))) > LARGEST:  # sums could overflow
+                    yield None
+                    return
                 if own.size and own.min() == -np.inf:
                     possible = np.isfinite(np.broadcast_to(values, (states[v], *shape)))
                     if np.isneginf(np.broadcast_to(own, possible.shape)[possible]).any():
