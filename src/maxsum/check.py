@@ -305,8 +305,22 @@ class Problem(Terms):
         cells = np.where(self.has[u][:, :, None] & self.has[v][:, None, :], table, -np.inf).reshape(len(e), self.size**2)
         at_edge = nearest(table[np.arange(len(e)), y[u], y[v]], cells) * np.where(weight > 0, weight, np.nan)
         at_clique = nearest(np.array(self.agreed(y)), np.hstack([self.reward, np.zeros((len(self.reward), 1))]))
-        at_node, low, varying = nearest(self.unary[n, y[n]], self.unary[n]), math.inf, []
-        for near, count in ((at_node, self.n_nodes), (at_edge, self.n_edges), (at_clique, len(self.cliques))):
+        change, (u, v), at = self.unary - self.unary[np.arange(self.n_nodes), y][:, None], self.edges.T, slice(None)
+        for end, cells in ((u, self.bank[self.number, :, y[v]]), (v, self.bank[self.number, y[u], at])):
+            np.add.at(change, end, (cells - self.bank[self.number, y[u], y[v]][:, None]) * self.weight[:, None])
+        terms = [
+            (nearest(self.unary[n, y[n]], self.unary[n]), self.n_nodes),
+            (at_edge, self.n_edges),
+            (at_clique, len(self.cliques)),
+        ]
+        by_terms, by_moves = self.low_sum(terms), self.low_sum([(nearest(np.zeros(len(n)), change[n]), self.n_nodes)])
+        return min(by_terms, by_moves) if by_moves > 0 else by_terms
+
+    @staticmethod
+    def low_sum(kinds: list[tuple[np.ndarray, int]]) -> float:
+        """Sum of the distances of some kinds, none counted with more than a hundred times a low one."""
+        low, varying = math.inf, []
+        for near, count in kinds:
             some = np.sort(near[np.isfinite(near) & (near > 0)])
             if len(some):
                 low = min(low, float(some[int(0.05 * max(0, len(some) - 100))]))

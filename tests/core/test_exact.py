@@ -237,3 +237,14 @@ def test_exact_checks_of_large_proofs_agree() -> None:
     exact = result.certificate.verify(problem, result.labels, exact=True)
     assert exact.exact and exact.optimal == plain.optimal
     assert exact.gap <= plain.gap <= exact.gap + 1e-9 and exact.bound <= plain.bound
+
+
+def test_large_terms_that_cancel_excuse_no_gap() -> None:
+    """Messages of 1e13 moved into the scores change none of them: labellings that differ by 0.7 are not the same."""
+    rng = np.random.default_rng(0)
+    graph = ms.Graph.chain(3)
+    plain = ms.Problem(graph, rng.normal(size=(3, 3)), rng.normal(size=(2, 3, 3)))
+    moved = plain.reparametrize(rng.normal(size=(2, 2, 3)) * 1e10)
+    for y in itertools.product(range(3), repeat=3):
+        labels = np.array(y, dtype=np.int32)
+        assert tolerance(moved, labels) < 1e-6

@@ -60,13 +60,24 @@ def is_whole(problem: Any) -> bool:
 def variation(problem: Any, labels: Sequence[int]) -> Fraction:
     """What "optimal" is measured by, for problems of at most 100 terms: the least distance of a term's value at the labelling from
     another value of that term is d, that of term t is d_t; the sum of min(d_t, 100 d)."""
+    labels = [int(k) for k in labels]
     distances = []
     for table, at, weight in terms(problem):
         here = float(table[tuple(labels[v] for v in at)])
         others = [float(x) for x in table.ravel() if np.isfinite(x) and x != here]
         if others and weight != 0:
             distances.append(min(abs(Fraction(x) - Fraction(here)) for x in others) * abs(weight))
-    return sum((min(own, 100 * min(distances)) for own in distances), Fraction(0))
+    moves = []
+    for v, k in itertools.product(range(problem.n_nodes), range(problem.n_labels)):
+        if k < problem.n_states[v] and k != labels[v]:
+            other = [*labels[:v], k, *labels[v + 1 :]]
+            change = exact_score(problem, other)
+            if change != NEVER:
+                moves.append((v, abs(change - exact_score(problem, labels))))
+    best = [min((c for w, c in moves if w == v and c > 0), default=None) for v in range(problem.n_nodes)]
+    some = [c for c in best if c is not None]
+    total = sum((min(own, 100 * min(distances)) for own in distances), Fraction(0))
+    return total if len(problem.cliques) or not some else min(total, sum((min(c, 100 * min(some)) for c in some), Fraction(0)))
 
 
 def lies(problem: Any, scores: dict[tuple[int, ...], Fraction | float], labels: Any, score: float | None, bound: float,

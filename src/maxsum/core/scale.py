@@ -111,7 +111,8 @@ def variation(problem: Problem, labels: np.ndarray) -> float:
 
     For a term :math:`t` let :math:`d_t` be the distance of its value at the labelling from the nearest other finite value that the
     term has (of many, a twentieth may lie closer). With :math:`d` a low one of all :math:`d_t` (the least of 100 terms; of more, the twentieth
-    part may be lower), taken for nodes, edges and cliques apart and then the least, the variation is :math:`\sum_t \min(d_t, 100 d)`. So a soft constraint of 1e14 that the labelling obeys, or a reward that it cannot reach, does not count as
+    part may be lower), taken for nodes, edges and cliques apart and then the least, the variation is :math:`\sum_t \min(d_t, 100 d)`; or the same of the
+    changes of the score when one node takes another label, if that is less (large terms may cancel). So a soft constraint of 1e14 that the labelling obeys, or a reward that it cannot reach, does not count as
     long as some terms distinguish labels by less: the size of such terms never excuses a gap.
     """
     nodes, edges = _sample(problem.n_nodes), _sample(problem.n_edges)
@@ -127,7 +128,26 @@ def variation(problem: Problem, labels: np.ndarray) -> float:
     at_node = _nearest(problem.unary[nodes, labels[nodes]], problem.unary[nodes])
     weights = problem.cliques.weights
     at_clique = _nearest(problem.cliques.values(labels), np.hstack([weights, np.zeros((len(weights), 1))]))
-    kinds = ((at_node, problem.n_nodes), (at_edge, problem.n_edges), (at_clique, len(weights)))
+    moves = [(_nearest(np.zeros(len(nodes)), _moves(problem, labels)[nodes]), problem.n_nodes)]
+    terms = [(at_node, problem.n_nodes), (at_edge, problem.n_edges), (at_clique, len(weights))]
+    by_terms, by_moves = _sum_of_low(terms), _sum_of_low(moves)
+    return min(by_terms, by_moves) if by_moves > 0 else by_terms  # hard constraints may forbid every move
+
+
+def _moves(problem: Problem, labels: np.ndarray) -> np.ndarray:
+    """Change of the score (N, K) when one node takes another label, cliques left out: terms that cancel do so here."""
+    change = problem.unary - problem.unary[np.arange(problem.n_nodes), labels][:, None]
+    u, v = problem.graph.edges.T
+    at = problem.tables[problem.edge_table, labels[u], labels[v]][:, None]
+    weight = problem.edge_weight[:, None]
+    with np.errstate(invalid="ignore"):
+        np.add.at(change, u, (problem.tables[problem.edge_table, :, labels[v]] - at) * weight)
+        np.add.at(change, v, (problem.tables[problem.edge_table, labels[u], :] - at) * weight)
+    return change
+
+
+def _sum_of_low(kinds: list[tuple[np.ndarray, int]]) -> float:
+    """Sum of all distances, none of them more than a hundred times a low one."""
     low, varying = np.inf, []
     for distance, count in kinds:
         some = distance[np.isfinite(distance) & (distance > 0)]
