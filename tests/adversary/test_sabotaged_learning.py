@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from adversary.sabotage import functions_called, sabotaged
+from adversary.sabotage import EXPECTED, functions_called, sabotaged
 from maxsum import kernels, learning
 from maxsum.core.errors import MaxsumError
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, MarginObjective, Subgradient
@@ -75,7 +75,7 @@ def test_no_claim_of_a_sabotaged_training_survives_its_check(learner: Any, monke
             warnings.simplefilter("ignore")
             patch.setattr(module, name, counting)
             result = None
-            with contextlib.suppress(MaxsumError, ArithmeticError, ValueError, AssertionError, IndexError):
+            with contextlib.suppress(*EXPECTED, IndexError):
                 result = learner.fit(make_objective())
         spoiled += calls[0] > 0
         if result is not None and calls[0]:

@@ -245,7 +245,7 @@ def test_a_proof_names_the_objectives_that_it_is_about():
     [
         {"alpha": lambda c: -c.alpha}, {"alpha": lambda c: c.alpha * np.nan}, {"alpha": lambda c: 3 * c.alpha}, {"alpha": lambda c: c.alpha[:-1]},
         {"alpha": lambda c: c.alpha[:, None]}, {"alpha": lambda c: c.alpha.astype(object)}, {"alpha": lambda c: None},
-        {"mu": lambda c: c.mu - 1}, {"mu": lambda c: c.mu[:-1]}, {"mu": lambda c: c.mu * np.inf}, {"mu": lambda c: "mu"},
+        {"mu": lambda c: c.mu - 1}, {"mu": lambda c: c.mu[:-1]}, {"mu": lambda c: np.full_like(c.mu, np.inf)}, {"mu": lambda c: "mu"},
         {"keys": lambda c: c.keys[:-1]}, {"keys": lambda c: None}, {"keys": lambda c: (None,) * len(c.keys)},
         {"examples": lambda c: c.examples[:-1]}, {"examples": lambda c: c.examples + 5}, {"examples": lambda c: c.examples.astype(str)},
     ],
@@ -320,7 +320,7 @@ def results():
         yield kind, lambda kind=kind: smooth(kind)
 
 
-@pytest.mark.parametrize(("name", "make"), results())
+@pytest.mark.parametrize(("name", "make"), list(results()))
 def test_honest_results_hold_and_false_claims_do_not(name, make):
     objective, result = make()
     found = result.verify(objective)
