@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from maxsum import Graph, learning
 from maxsum.learning import CompactQP, LPObjective
-from maxsum.learning.associative import lp_learner
+from maxsum.learning.dual.associative import lp_learner
 from maxsum.learning.result import LearningResult
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.bound import BoundModel

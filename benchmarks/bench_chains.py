@@ -10,8 +10,8 @@ import numba
 import numpy as np
 
 from maxsum import Graph, Problem
+from maxsum.executors.threads import split, thread_map
 from maxsum.inference import TreeDP
-from maxsum.inference.parallel import split, thread_map
 from maxsum.inference.prepare import prepare
 from maxsum.kernels import tree
 

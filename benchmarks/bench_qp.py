@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxsum import Graph
-from maxsum.inference.block_form import BlockForm
-from maxsum.inference.simplex_qp import minimise_simplex_qp
 from maxsum.kernels import qp
+from maxsum.qp.block_form import BlockForm
+from maxsum.qp.simplex import minimise_simplex_qp
 
 from .measure import alternating, verdict
 

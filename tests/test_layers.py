@@ -1,4 +1,5 @@
-"""Who may import whom: core <- kernels <- inference <- models, losses <- learning <- parts, estimators <- storage <- experiments <- cli.
+"""Who may import whom: core <- kernels <- executors, qp <- inference <- models, losses <- learning <- shards, parts, estimators <- storage
+<- experiments <- cli. Inside learning: certificate, result <- oracles <- proofs, objectives <- dual <- learners <- paths.
 
 `metrics` and `datasets` stand beside the estimators; `metrics` uses nothing but core, `datasets` core and the samples of models.
 `check` uses nothing of ours at all: it must be usable as a file by itself.
@@ -18,11 +19,14 @@ SOURCE = Path(__file__).parents[1] / "src" / "maxsum"
 LAYERS = (
     "core",
     "kernels",
+    "executors",
+    "qp",
     "inference",
     "models",
     "graphs",
     "losses",
     "learning",
+    "shards",
     "parts",
     "estimators",
     "storage",
@@ -39,7 +43,7 @@ LAZY_PACKAGES = {
     "plotting": {"scipy", "matplotlib"},
     "experiments": {"sklearn", "matplotlib"},
 }
-_BELOW_MODELS = {"core", "kernels", "inference"}
+_BELOW_MODELS = {"core", "kernels", "executors", "qp", "inference"}
 _BELOW_ESTIMATORS = _BELOW_MODELS | {"models", "losses", "learning"}
 _PUBLIC = {
     "core",
@@ -47,6 +51,8 @@ _PUBLIC = {
     "models",
     "losses",
     "learning",
+    "executors",
+    "shards",
     "parts",
     "estimators",
     "metrics",
@@ -59,16 +65,19 @@ _PUBLIC = {
 MAY_IMPORT_LAYERS = {
     "core": {"core"},
     "kernels": {"kernels"},
-    "inference": {"core", "kernels", "inference"},
+    "executors": {"core", "kernels", "executors"},
+    "qp": {"core", "kernels", "executors", "qp"},
+    "inference": _BELOW_MODELS,
     "models": {"core", "kernels", "models"},
     "graphs": {"core", "models", "graphs"},
     "losses": {"core"},
     "learning": _BELOW_ESTIMATORS,
+    "shards": _BELOW_ESTIMATORS | {"shards"},
     "parts": _BELOW_ESTIMATORS | {"parts"},
-    "estimators": {"core", "inference", "models", "losses", "learning", "estimators"},
-    "storage": {"core", "inference", "models", "losses", "learning", "estimators", "storage", "maxsum"},
+    "estimators": {"core", "executors", "inference", "models", "losses", "learning", "shards", "estimators"},
+    "storage": {"core", "inference", "models", "losses", "learning", "shards", "estimators", "storage", "maxsum"},
     "metrics": {"core"},
-    "datasets": {"core", "models", "datasets"},
+    "datasets": {"core", "models", "shards", "datasets"},
     "plotting": {"core", "plotting"},
     "report": {"core", "models", "estimators", "plotting", "report"},
     "experiments": _PUBLIC | {"experiments", "maxsum"},
@@ -79,11 +88,14 @@ MAY_IMPORT_LAYERS = {
 MAY_IMPORT_PACKAGES = {
     "core": {"numpy", "scipy"},
     "kernels": {"numpy", "numba"},
+    "executors": {"numpy", "dask", "distributed"},
+    "qp": {"numpy", "scipy", "piqp"},
     "inference": {"numpy", "scipy", "highspy", "pytoulbar2"},
     "models": {"numpy", "scipy"},
     "graphs": {"numpy", "scipy"},
     "losses": {"numpy"},
     "learning": {"numpy", "scipy", "piqp"},
+    "shards": {"numpy", "scipy"},
     "parts": {"numpy", "scipy"},
     "estimators": {"numpy", "scipy", "sklearn"},
     "storage": {"numpy"},

@@ -235,7 +235,7 @@ def test_checkpoint(tmp_path):
 
 
 def test_trivial_surrogate():
-    learning = pytest.importorskip("maxsum.learning.cutting_plane")
+    learning = pytest.importorskip("maxsum.learning.learners.cutting_plane")
     assert learning is not None
     samples, labels = chains(n=6, noise=0.1)
     net = ms.GraphLabeler(surrogate="trivial", C=100.0, tol=0.05).fit(samples, labels)

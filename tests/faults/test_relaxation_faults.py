@@ -22,8 +22,8 @@ from maxsum.inference import (
     LPFinisher,
     QPRelaxation,
 )
-from maxsum.inference.block_form import BlockForm
-from maxsum.inference.simplex_qp import minimise_simplex_qp
+from maxsum.qp.block_form import BlockForm
+from maxsum.qp.simplex import minimise_simplex_qp
 
 SOLVERS: dict[str, Any] = {
     "TRWS": TRWS(),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import maxsum as ms
+from maxsum.executors.threads import thread_map
 from maxsum.inference import TRWS, AlphaExpansion, BranchAndBound, LinearProgram, QPRelaxation, dispatch, linear_program
 from maxsum.inference.base import Interruptible
-from maxsum.inference.parallel import thread_map
 from maxsum.kernels import clock as clocks
 from maxsum.kernels.clock import Clock, compile_time
 

@@ -10,7 +10,7 @@ import pytest
 import maxsum as ms
 from maxsum.core.qp_certificate import QPCertificate
 from maxsum.inference.qp import QPRelaxation, relax
-from maxsum.inference.simplex_qp import minimise_simplex_qp
+from maxsum.qp.simplex import minimise_simplex_qp
 
 
 def random_problem(seed):

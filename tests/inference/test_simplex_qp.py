@@ -12,9 +12,9 @@ from scipy.sparse import csc_matrix
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import maxsum as ms
-from maxsum.inference.block_form import BlockForm
-from maxsum.inference.simplex_qp import minimise_simplex_qp
 from maxsum.kernels import qp as kernels
+from maxsum.qp.block_form import BlockForm
+from maxsum.qp.simplex import minimise_simplex_qp
 
 
 def definite(rng, n, size, floor=0.05):

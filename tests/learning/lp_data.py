@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import maxsum as ms
-from maxsum.learning.lp_objective import LPObjective
+from maxsum.learning.objectives.lp import LPObjective
 from maxsum.models import GraphModel, GraphSample
 
 GRAPHS = {

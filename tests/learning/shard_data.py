@@ -7,8 +7,8 @@ import uuid
 import numpy as np
 
 from maxsum.core.graph import Graph
-from maxsum.learning.lp_objective import LPObjective
-from maxsum.learning.objective import MarginObjective
+from maxsum.learning.objectives.lp import LPObjective
+from maxsum.learning.objectives.margin import MarginObjective
 from maxsum.models import GraphModel
 from maxsum.models.sample import GraphSample
 

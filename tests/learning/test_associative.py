@@ -23,7 +23,7 @@ from maxsum.learning import (
     RegionBundle,
     TrivialObjective,
 )
-from maxsum.learning.associative import associative_bound, coupled, lp_learner
+from maxsum.learning.dual.associative import associative_bound, coupled, lp_learner
 from maxsum.models import GraphModel, GraphSample, KernelMap
 from maxsum.models.features import Codes
 from tests.reference.structured_svm import enumerate_planes, labellings, solve_structured_svm

@@ -10,9 +10,10 @@ import pytest
 import maxsum as ms
 from maxsum.core.errors import InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Termination
-from maxsum.learning import LPObjective, MarginObjective, compact_qp
-from maxsum.learning.compact_program import Program, n_nonzeros
-from maxsum.learning.compact_qp import CompactQP, slacks
+from maxsum.learning import LPObjective, MarginObjective
+from maxsum.learning.learners import compact_qp
+from maxsum.learning.learners.compact_program import Program, n_nonzeros
+from maxsum.learning.learners.compact_qp import CompactQP, slacks
 from maxsum.models import GraphModel, GraphSample, JointModel
 from maxsum.models.bound import FORBIDDEN
 from maxsum.models.multilabel import MultiLabelModel

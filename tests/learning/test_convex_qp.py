@@ -12,11 +12,11 @@ from scipy.sparse import csc_matrix
 import maxsum as ms
 from maxsum.core.errors import CertificateError, InvalidProblemError, InvalidSampleError
 from maxsum.core.result import Guarantee, Termination
-from maxsum.learning import energy
-from maxsum.learning.convex_qp import QPObjective, predict_convex
-from maxsum.learning.energy import Energies
-from maxsum.learning.quasi_newton import ProjectedQuasiNewton
-from maxsum.learning.smooth import GradientCertificate
+from maxsum.learning.learners.quasi_newton import ProjectedQuasiNewton
+from maxsum.learning.objectives import energy
+from maxsum.learning.objectives.energy import Energies
+from maxsum.learning.objectives.qp import QPObjective, predict_convex
+from maxsum.learning.objectives.smooth import GradientCertificate
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.convex import Convex
 from maxsum.models.multilabel import MultiLabelModel, multiclass

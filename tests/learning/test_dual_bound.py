@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 import maxsum as ms
 from maxsum.core.errors import InvalidSampleError
-from maxsum.learning.dual_bound import DualBound
+from maxsum.learning.objectives.dual_bound import DualBound
 from tests.learning.lp_data import GRAPHS, lp_objective
 from tests.reference.lp_m3n import local_examples, relaxed_slack
 
@@ -151,7 +151,7 @@ def test_different_numbers_of_labels():
     graph = GRAPHS["triangle"]
     samples = [GraphSample(random.standard_normal((3, 2)), graph, node_types=np.array([0, 1, 0])) for _ in range(2)]
     model = GraphModel().bind(samples, [np.array([0, 2, 1]), np.array([1, 0, 1])], classes=[np.arange(2), np.arange(3)])
-    from maxsum.learning.lp_objective import LPObjective
+    from maxsum.learning.objectives.lp import LPObjective
 
     obj = LPObjective(model, C=2.0)
     for form in FORMS:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from maxsum.core.errors import ExecutorError, InvalidSampleError
-from maxsum.learning.executor import Processes, Serial, Threads, as_executor, executing
+from maxsum.executors.base import Processes, Serial, Threads, as_executor, executing
 
 
 def twice(item):

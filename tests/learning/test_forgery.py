@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from maxsum.learning.oracles.exact.relaxed import Relaxed
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, CheckTimeout
@@ -26,7 +27,6 @@ from maxsum.learning import (
     SmoothedLP,
     TrivialObjective,
 )
-from maxsum.learning.relaxed import Relaxed
 from maxsum.models import Convex, GraphModel, GraphSample
 
 TRIANGLE = ms.Graph.from_edges([(0, 1), (1, 2), (2, 0)])
@@ -371,7 +371,7 @@ def test_a_bound_without_a_proof_is_refused():
 @pytest.mark.parametrize("kind", SMOOTH)
 def test_sabotaged_values_and_gradients_do_not_pass(kind, monkeypatch):
     """A learner whose evaluations are wrong ends somewhere else; its claims are found out, as nobody asks it."""
-    from maxsum.learning.smooth import Evaluation, SmoothObjective
+    from maxsum.learning.objectives.smooth import Evaluation, SmoothObjective
 
     honest, _ = smooth(kind)
     ask = SmoothObjective.ask

@@ -12,7 +12,7 @@ from maxsum.core.errors import CertificateError, InvalidSampleError, Unsupported
 from maxsum.core.result import Guarantee, Termination
 from maxsum.inference.log_partition import LogPartition
 from maxsum.learning import LikelihoodObjective, MarginObjective, MaximumLikelihood, ProjectedQuasiNewton
-from maxsum.learning.likelihood import log_partition, marginals
+from maxsum.learning.objectives.likelihood import log_partition, marginals
 from maxsum.models import GraphModel, GraphSample, JointModel
 from maxsum.models.multilabel import MultiLabelModel
 

@@ -8,8 +8,8 @@ from convex_data import FORMS, bound, chains, dense_energy
 
 from maxsum.core.errors import OracleError
 from maxsum.core.result import Guarantee
-from maxsum.learning.logistic import LinearSystems, LogisticObjective, predict_logistic
-from maxsum.learning.quasi_newton import ProjectedQuasiNewton
+from maxsum.learning.learners.quasi_newton import ProjectedQuasiNewton
+from maxsum.learning.objectives.logistic import LinearSystems, LogisticObjective, predict_logistic
 
 
 def weights_of(model, seed=5):

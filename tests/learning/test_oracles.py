@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from maxsum.learning.oracles.exact.exact import BracketOracle, ForestOracle, SolverOracle
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, OracleError
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, MarginObjective
-from maxsum.learning.oracles import BracketOracle, ForestOracle, SolverOracle
-from maxsum.learning.planes import PlaneStore
+from maxsum.learning.dual.planes import PlaneStore
 from maxsum.losses import Hamming
 from maxsum.models import GraphModel, GraphSample, JointModel
 
@@ -156,7 +156,7 @@ def test_general_features_learn_the_same():
 @pytest.mark.parametrize("explicit", [True, False])
 @pytest.mark.parametrize("potentials", ["general", "associative", "supermodular"])
 def test_stored_planes_agree_with_their_features(explicit, potentials, monkeypatch):
-    monkeypatch.setattr("maxsum.learning.planes.few_weights", lambda objective: explicit)
+    monkeypatch.setattr("maxsum.learning.dual.planes.few_weights", lambda objective: explicit)
     objective = MarginObjective(bound_model(FOREST, potentials=potentials), C=3.0)
     store = PlaneStore(objective, max_planes=40)
     random = np.random.default_rng(4)

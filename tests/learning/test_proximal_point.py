@@ -13,10 +13,10 @@ from maxsum.core.result import Termination
 from maxsum.datasets import make_shape_sorter
 from maxsum.datasets.shape_sorter import colour_codes
 from maxsum.learning import LPObjective, MarginObjective, Subgradient, path
-from maxsum.learning.bundle import Bundle
-from maxsum.learning.dual_bound import DualBound
-from maxsum.learning.proximal_point import ProximalPoint
-from maxsum.learning.tree_bundle import TreeBundle
+from maxsum.learning.learners.bundle import Bundle
+from maxsum.learning.learners.proximal_point import ProximalPoint
+from maxsum.learning.learners.tree_bundle import TreeBundle
+from maxsum.learning.objectives.dual_bound import DualBound
 from maxsum.models import Codes, GraphModel, GraphSample
 from tests.learning.lp_data import lp_objective
 from tests.reference.message_qp import solve_message_qp
@@ -265,7 +265,7 @@ def test_other_objectives_are_refused():
 def test_forbidden_pairs_are_refused():
     from dataclasses import replace
 
-    from maxsum.learning.lp_objective import LPObjective
+    from maxsum.learning.objectives.lp import LPObjective
     from maxsum.models.bound import FORBIDDEN
 
     model = lp_objective("grid").model
@@ -280,7 +280,7 @@ def test_forbidden_pairs_are_refused():
 
 @pytest.mark.parametrize("slacks", ["trees", "n"])
 def test_joint_features_and_nodes_of_two_types(slacks):
-    from maxsum.learning.lp_objective import LPObjective
+    from maxsum.learning.objectives.lp import LPObjective
     from maxsum.models import GraphModel, GraphSample, JointModel
 
     random = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import maxsum as ms
 from maxsum.core.errors import CertificateError, InvalidSampleError
 from maxsum.kernels.local_polytope import settle_edges, settle_nodes
 from maxsum.learning import LPObjective
-from maxsum.learning.pseudo_marginals import MarginalCertificate, PseudoMarginals
+from maxsum.learning.dual.pseudo_marginals import MarginalCertificate, PseudoMarginals
 from maxsum.models import GraphModel, GraphSample
 from tests.reference.message_qp import solve_message_qp
 

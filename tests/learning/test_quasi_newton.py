@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 from maxsum.core.errors import InvalidSampleError, OracleError
 from maxsum.core.result import Guarantee, Termination
-from maxsum.learning.quasi_newton import Pairs, ProjectedQuasiNewton
-from maxsum.learning.smooth import Evaluation, SmoothObjective
+from maxsum.learning.learners.quasi_newton import Pairs, ProjectedQuasiNewton
+from maxsum.learning.objectives.smooth import Evaluation, SmoothObjective
 
 
 class Logistic(SmoothObjective):

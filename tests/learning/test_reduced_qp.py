@@ -5,8 +5,8 @@ import pytest
 from reference.structured_svm import enumerate_planes, primal_value, solve_structured_svm
 
 from maxsum.core.errors import InvalidProblemError
-from maxsum.learning import qp_steps
-from maxsum.learning.reduced_qp import ReducedQP
+from maxsum.qp import steps as qp_steps
+from maxsum.qp.reduced import ReducedQP
 
 
 def random_task(n, n_blocks, dim, seed, n_orthant=0, scale=1.0, c_scale=1.0):
@@ -226,7 +226,7 @@ def test_a_worse_answer_of_piqp_is_not_kept(monkeypatch):
 
     calls = []
 
-    monkeypatch.setattr("maxsum.learning.reduced_qp.interior_point", worse)
+    monkeypatch.setattr("maxsum.qp.reduced.interior_point", worse)
     qp = build(*crawling_task(), loose=True)
     answer = qp.solve(1e-9)
     check_claims(qp, answer)

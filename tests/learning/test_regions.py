@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from maxsum.learning.oracles.exact.relaxed import Relaxed
 from scipy import sparse
 
 import maxsum as ms
 from maxsum.kernels.region_planes import vectors
 from maxsum.kernels.regions import extend
-from maxsum.learning import BlockFrankWolfe, CompactQP, LPObjective, RegionBundle, path, region_bundle
-from maxsum.learning.planes import PlaneStore
-from maxsum.learning.regions import RegionStore, fits, no_regions
-from maxsum.learning.relaxed import Relaxed
+from maxsum.learning import BlockFrankWolfe, CompactQP, LPObjective, RegionBundle, path
+from maxsum.learning.dual.planes import PlaneStore
+from maxsum.learning.dual.regions import RegionStore, fits, no_regions
+from maxsum.learning.learners import region_bundle
 from maxsum.models import GraphModel, GraphSample
 
 

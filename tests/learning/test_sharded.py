@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from maxsum.core.errors import CertificateError, CheckpointError, ExecutorError, InvalidSampleError, UnsupportedProblemError
+from maxsum.executors.base import as_executor
 from maxsum.learning import (
     AggregatedObjective,
     BlockFrankWolfe,
@@ -22,11 +23,10 @@ from maxsum.learning import (
     ShardAscent,
     ShardedObjective,
     Threads,
-    shard_state,
 )
-from maxsum.learning.executor import as_executor
-from maxsum.learning.shard_tasks import forget, opened, shard_objective, split, tree_sum
-from maxsum.learning.sharded import seated
+from maxsum.shards import state as shard_state
+from maxsum.shards.ascent import seated
+from maxsum.shards.tasks import forget, opened, shard_objective, split, tree_sum
 from tests.learning.shard_data import MemorySource, chains, grids
 
 

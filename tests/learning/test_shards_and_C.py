@@ -21,7 +21,7 @@ from maxsum.learning import (
     ShardedObjective,
     path,
 )
-from maxsum.learning.shard_objectives import ShardedSmooth
+from maxsum.shards.objectives import ShardedSmooth
 from tests.learning.shard_data import MemorySource, chains, grids
 
 UP_AND_DOWN = [1.0, 20.0, 0.3, 5.0]

@@ -13,8 +13,8 @@ from maxsum.core.errors import CertificateError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.kernels import smoothed as kernels
 from maxsum.learning import LPObjective, TrivialObjective
-from maxsum.learning.compact_qp import CompactQP, slacks
-from maxsum.learning.smoothed import SmoothedLP, SmoothedObjective
+from maxsum.learning.learners.compact_qp import CompactQP, slacks
+from maxsum.learning.objectives.smoothed import SmoothedLP, SmoothedObjective
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.multilabel import MultiLabelModel
 from tests.reference.lp_m3n import local_examples, polytope

@@ -8,9 +8,9 @@ import pickle
 import numpy as np
 import pytest
 
+from maxsum.executors.transport import _LARGE, fetch, received, store, work_beside
 from maxsum.learning import Processes
-from maxsum.learning.shard_tasks import Sum
-from maxsum.learning.transport import _LARGE, fetch, received, store, work_beside
+from maxsum.shards.tasks import Sum
 
 VALUES = {
     "a number": 3,

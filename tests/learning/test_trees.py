@@ -7,10 +7,10 @@ import pytest
 
 import maxsum as ms
 from maxsum.core.errors import InvalidSampleError
-from maxsum.learning.convex_qp import QPObjective, predict_convex
-from maxsum.learning.grow import TreeGrower, _inherited
-from maxsum.learning.logistic import predict_logistic
-from maxsum.learning.quasi_newton import ProjectedQuasiNewton
+from maxsum.learning.learners.grow import TreeGrower, _inherited
+from maxsum.learning.learners.quasi_newton import ProjectedQuasiNewton
+from maxsum.learning.objectives.logistic import predict_logistic
+from maxsum.learning.objectives.qp import QPObjective, predict_convex
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.convex import Convex
 from maxsum.models.trees import Tree, TreeFeatures

@@ -9,7 +9,7 @@ import pytest
 
 import maxsum as ms
 from maxsum.core.errors import InvalidSampleError
-from maxsum.learning.objective import loss_table
+from maxsum.learning.objectives.margin import loss_table
 from maxsum.losses import Hamming, Loss, TableLoss, as_loss
 from maxsum.models import GraphModel, GraphSample
 

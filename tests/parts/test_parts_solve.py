@@ -13,9 +13,9 @@ from parts_samples import random_problem
 import maxsum as ms
 from maxsum.core.certificate import MessageCertificate
 from maxsum.core.problem import Messages
+from maxsum.executors.base import Serial
 from maxsum.inference.prepare import prepare
 from maxsum.inference.trws import passes
-from maxsum.learning.executor import Serial
 from maxsum.parts import grow_parts, open_parts, solve_parts, tile_parts, write_grid, write_parts
 from maxsum.parts.engine import Engine, colours, schedule
 from maxsum.parts.sources import Source

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import CheckpointError, InvalidSampleError
-from ..models.shards import MANIFEST, ShardedDataset
+from ..shards.dataset import MANIFEST, ShardedDataset
 from .fitting import Fitted, Plan, check_out, make_plan, train
 from .forms import Content
 

@@ -36,6 +36,7 @@ memory.
 
 from __future__ import annotations
 
+from ..shards.writer import ShardedDataset, write_shards
 from .columns import ColumnCoder
 from .conll import conll_features, read_conll
 from .fetch import download
@@ -58,7 +59,6 @@ from .published import (
     fetch_yeast,
 )
 from .shape_sorter import colour_codes, make_shape_sorter
-from .shards import ShardedDataset, write_shards
 from .small import load_digits, load_noisy_blocks, load_shapes, load_sudoku
 from .source import MissingDataError, cache_folder, data_folder
 from .sources import SOURCES

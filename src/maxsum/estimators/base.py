@@ -16,16 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.errors import InvalidSampleError
 from ..learning.driver import Learner
-from ..learning.objective import MarginObjective
+from ..learning.objectives.margin import MarginObjective
+from ..learning.objectives.smooth import SmoothObjective
+from ..learning.objectives.stored import StoredObjective
 from ..learning.result import LearningResult
-from ..learning.smooth import SmoothObjective
-from ..learning.stored import StoredObjective
 from ..models.bound import BoundModel
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
-from ..models.shards import ShardedDataset
+from ..shards.dataset import ShardedDataset
 from .choices import (
     SURROGATES,
     as_surrogate,

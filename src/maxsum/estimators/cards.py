@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..learning.objectives.stored import StoredObjective
 from ..learning.result import learning_card
-from ..learning.stored import StoredObjective
 from ..models.convex import ConvexBound
 
 

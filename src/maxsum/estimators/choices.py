@@ -12,16 +12,16 @@ from ..core.errors import InvalidSampleError
 from ..core.result import Termination
 from ..inference.base import Clock, check_time_limit
 from ..learning.driver import Learner
-from ..learning.likelihood import LikelihoodObjective
-from ..learning.lp_objective import LPObjective
-from ..learning.multilabel import SubsetAscent, SubsetOracle
-from ..learning.objective import MarginObjective, Objective
-from ..learning.oracles import BracketOracle, ForestOracle, SolverOracle
-from ..learning.perceptron import Perceptron
-from ..learning.quasi_newton import ProjectedQuasiNewton
-from ..learning.relaxed import RelaxedOracle
+from ..learning.learners.perceptron import Perceptron
+from ..learning.learners.quasi_newton import ProjectedQuasiNewton
+from ..learning.objectives.likelihood import LikelihoodObjective
+from ..learning.objectives.lp import LPObjective
+from ..learning.objectives.margin import MarginObjective, Objective
+from ..learning.objectives.multilabel import SubsetAscent, SubsetOracle
+from ..learning.objectives.smoothed import SmoothedLP
+from ..learning.oracles.exact import BracketOracle, ForestOracle, SolverOracle
+from ..learning.oracles.relaxed import RelaxedOracle
 from ..learning.result import LearningResult
-from ..learning.smoothed import SmoothedLP
 from ..losses import Hamming
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound

@@ -12,13 +12,13 @@ from ..core.certificate import MessageCertificate
 from ..core.errors import InvalidSampleError
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination
+from ..executors.threads import thread_map
 from ..inference.base import Run
-from ..inference.parallel import thread_map
-from ..learning.convex_qp import QPObjective, predict_convex
-from ..learning.grow import TreeGrower
-from ..learning.logistic import LogisticObjective, predict_logistic
-from ..learning.quasi_newton import ProjectedQuasiNewton
-from ..learning.smoothed import SmoothedLP
+from ..learning.learners.grow import TreeGrower
+from ..learning.learners.quasi_newton import ProjectedQuasiNewton
+from ..learning.objectives.logistic import LogisticObjective, predict_logistic
+from ..learning.objectives.qp import QPObjective, predict_convex
+from ..learning.objectives.smoothed import SmoothedLP
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
 from ..models.graph_model import GraphModel

@@ -13,10 +13,10 @@ from sklearn.model_selection import KFold, check_cv
 
 from ..core.errors import InvalidSampleError
 from ..core.result import Termination
-from ..learning.objective import check_C
+from ..learning.objectives.margin import check_C
 from ..learning.paths import path
 from ..learning.result import LearningResult
-from ..models.shards import ShardedDataset
+from ..shards.dataset import ShardedDataset
 from .graph import GraphLabeler
 from .grid import GridLabeler
 from .sequence import SequenceLabeler

@@ -11,8 +11,8 @@ import numpy as np
 from ..core.errors import InvalidSampleError
 from ..core.problem import Problem
 from ..core.result import Result
+from ..executors.threads import thread_map
 from ..inference.base import Solver
-from ..inference.parallel import thread_map
 from ..learning.driver import Learner
 from ..losses import Loss
 from ..models.sample import GraphSample

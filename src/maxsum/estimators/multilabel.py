@@ -17,14 +17,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from ..core.result import Result
+from ..executors.threads import thread_map
 from ..inference.base import Solver
-from ..inference.parallel import thread_map
 from ..learning.driver import Learner
-from ..learning.likelihood import marginals
-from ..learning.multilabel import is_small, label_margins
+from ..learning.objectives.likelihood import marginals
+from ..learning.objectives.multilabel import is_small, label_margins
+from ..learning.objectives.smooth import SmoothObjective
+from ..learning.objectives.stored import StoredObjective
 from ..learning.result import LearningResult
-from ..learning.smooth import SmoothObjective
-from ..learning.stored import StoredObjective
 from ..losses import Loss
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
-from ..learning.objective import MarginObjective
+from ..learning.objectives.margin import MarginObjective
 from ..models.bound import BoundModel, Encoded
 from ..models.multilabel import MultiLabelBound
 from .choices import balanced

@@ -10,11 +10,11 @@ import numpy as np
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 from ..inference.base import Clock
-from ..learning.cutting_plane import CuttingPlane
 from ..learning.driver import Learner
-from ..learning.lp_objective import LPObjective
-from ..learning.multilabel import MOST_ENUMERATED, MultiLabelObjective, SubsetAscent, unsuited
-from ..learning.objective import MarginObjective, check_C
+from ..learning.learners.cutting_plane import CuttingPlane
+from ..learning.objectives.lp import LPObjective
+from ..learning.objectives.margin import MarginObjective, check_C
+from ..learning.objectives.multilabel import MOST_ENUMERATED, MultiLabelObjective, SubsetAscent, unsuited
 from ..learning.result import LearningPoint, LearningResult
 from ..losses import Hamming
 from ..models.bound import BoundModel

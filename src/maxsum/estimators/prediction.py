@@ -12,12 +12,12 @@ from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 from ..core.problem import Problem
 from ..core.result import Result
+from ..executors.threads import thread_map
 from ..inference.base import Solver
-from ..inference.parallel import thread_map
-from ..learning.likelihood import marginals
+from ..learning.objectives.likelihood import marginals
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
-from ..models.shards import ShardedDataset
+from ..shards.dataset import ShardedDataset
 from .choices import check_likelihood, is_auto
 from .convex import is_convex, points, results
 from .solving import as_jobs, best, given_solver, labels_of, own_solver

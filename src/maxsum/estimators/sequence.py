@@ -13,8 +13,8 @@ from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 from ..inference.base import Solver
 from ..learning.driver import Learner
-from ..learning.objective import MarginObjective
-from ..learning.second_order import PairLoss, PairOracle, best_tags
+from ..learning.objectives.margin import MarginObjective
+from ..learning.oracles.second_order import PairLoss, PairOracle, best_tags
 from ..losses import Loss
 from ..models.sample import GraphSample
 from ..models.second_order import PairLayout, second_order

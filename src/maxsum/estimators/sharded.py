@@ -17,20 +17,20 @@ from ..core.errors import InvalidSampleError
 from ..core.files.arrays import write_arrays
 from ..core.files.store import write_bytes
 from ..core.graph import Graph
-from ..learning.block_frank_wolfe import BlockFrankWolfe
-from ..learning.cutting_plane import CuttingPlane
+from ..executors.base import Executor, executing
 from ..learning.driver import Learner
-from ..learning.executor import Executor, executing
-from ..learning.quasi_newton import ProjectedQuasiNewton
-from ..learning.shard_objectives import AggregatedObjective, ShardedSmooth
-from ..learning.sharded import ShardAscent, ShardedObjective
+from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
+from ..learning.learners.cutting_plane import CuttingPlane
+from ..learning.learners.quasi_newton import ProjectedQuasiNewton
 from ..models.bound import BoundModel
 from ..models.cone import Cone
 from ..models.features import NodeFeatures
 from ..models.graph_model import GraphModel, Layout
 from ..models.labels import induced
 from ..models.sample import GraphSample
-from ..models.shards import MANIFEST, Shard, ShardedDataset
+from ..shards.ascent import ShardAscent, ShardedObjective
+from ..shards.dataset import MANIFEST, Shard, ShardedDataset
+from ..shards.objectives import AggregatedObjective, ShardedSmooth
 from .choices import SURROGATES, as_surrogate, balanced, choose_learner, is_auto
 from .convex import CONVEX, as_convex
 

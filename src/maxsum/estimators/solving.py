@@ -9,11 +9,11 @@ import numpy as np
 from ..core.errors import InvalidSampleError, OracleError
 from ..core.problem import Problem
 from ..core.result import Result
+from ..executors.threads import thread_map
 from ..inference.base import Solver
 from ..inference.dispatch import TABLE, solve
 from ..inference.junction import has_small_width
-from ..inference.parallel import thread_map
-from ..learning.multilabel import best_labels, is_small
+from ..learning.objectives.multilabel import best_labels, is_small
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound

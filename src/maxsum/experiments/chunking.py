@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..datasets.conll import conll_features, read_conll
 from ..estimators.cross_validation import SequenceLabelerCV
 from ..estimators.sequence import SequenceLabeler
-from ..learning.block_frank_wolfe import BlockFrankWolfe
+from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
 from ..learning.result import LearningResult
 from ..metrics import chunk_f1
 from ..models.features import Dicts

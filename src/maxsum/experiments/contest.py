@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..inference.dispatch import solve
-from ..learning.block_frank_wolfe import BlockFrankWolfe
-from ..learning.cutting_plane import CuttingPlane
 from ..learning.driver import Learner
-from ..learning.lp_objective import LPObjective
-from ..learning.objective import MarginObjective, loss_table
-from ..learning.oracles import Key, SolverOracle
+from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
+from ..learning.learners.cutting_plane import CuttingPlane
+from ..learning.objectives.lp import LPObjective
+from ..learning.objectives.margin import MarginObjective, loss_table
+from ..learning.oracles.exact import Key, SolverOracle
 from ..learning.result import LearningResult
 from ..losses import as_loss
 from ..models.bound import BoundModel

@@ -23,10 +23,10 @@ import numpy as np
 
 from ..core.errors import ParseError
 from ..core.graph import Graph
-from ..learning.convex_qp import QPObjective, predict_convex
-from ..learning.grow import TreeGrower
-from ..learning.logistic import LogisticObjective, predict_logistic
-from ..learning.quasi_newton import ProjectedQuasiNewton
+from ..learning.learners.grow import TreeGrower
+from ..learning.learners.quasi_newton import ProjectedQuasiNewton
+from ..learning.objectives.logistic import LogisticObjective, predict_logistic
+from ..learning.objectives.qp import QPObjective, predict_convex
 from ..models.graph_model import GraphModel
 from ..models.sample import GraphSample
 from ..models.trees import FeatureTests, TreeFeatures

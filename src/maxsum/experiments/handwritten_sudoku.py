@@ -27,8 +27,8 @@ from ..core.errors import InvalidSampleError, ParseError
 from ..core.result import Guarantee, Termination
 from ..datasets.sudoku import SOURCE as SUDOKU_SOURCE
 from ..datasets.sudoku import read_puzzles
+from ..executors.threads import thread_map
 from ..inference import solve
-from ..inference.parallel import thread_map
 from ..learning import Perceptron, TrivialObjective
 from ..models import GraphModel, GraphSample
 from ..models.features import Dense, Kernel, NodeFeatures

@@ -23,13 +23,13 @@ from ..core.graph import Graph
 from ..datasets.shape_sorter import PIECES, colour_codes, make_shape_sorter
 from ..inference import TRWS, AugmentingDAG
 from ..inference.dispatch import solve
-from ..learning.block_frank_wolfe import BlockFrankWolfe
 from ..learning.driver import Learner
-from ..learning.lp_objective import LPObjective
+from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
+from ..learning.learners.proximal_point import ProximalPoint
+from ..learning.learners.subgradient import Subgradient
+from ..learning.objectives.lp import LPObjective
 from ..learning.paths import path
-from ..learning.proximal_point import ProximalPoint
 from ..learning.result import LearningResult
-from ..learning.subgradient import Subgradient
 from ..models.bound import BoundModel
 from ..models.features import Codes
 from ..models.graph_model import GraphModel

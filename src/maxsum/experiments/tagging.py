@@ -19,7 +19,7 @@ from scipy import sparse
 from ..core.graph import Graph
 from ..datasets.conll import Sentence, read_conll
 from ..estimators.graph import GraphLabeler
-from ..inference.parallel import thread_map
+from ..executors.threads import thread_map
 from ..models.sample import GraphSample
 from . import Claim, Progress, Report, data_folder
 from .chunking import FILES, SOURCE

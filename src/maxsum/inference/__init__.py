@@ -1,8 +1,9 @@
 """MAP solvers, each with a certificate; `solve` picks one by the structure of the problem."""
 
+from ..qp.block_form import BlockForm
+from ..qp.simplex import SimplexQPResult, minimise_simplex_qp
 from .augmenting_dag import AugmentingDAG
 from .base import Callback, Solver, Support
-from .block_form import BlockForm
 from .convex_bp import ConvexBP, smoothed_height
 from .decomposition import DualDecomposition
 from .dispatch import solve
@@ -17,7 +18,6 @@ from .maxflow import MaxFlow
 from .qp import QPRelaxation
 from .registry import SOLVERS, list_solvers
 from .search import BranchAndBound
-from .simplex_qp import SimplexQPResult, minimise_simplex_qp
 from .toulbar2 import Toulbar2
 from .tree import TreeDP
 from .trivial import is_trivial, trivial_labelling

@@ -10,13 +10,13 @@ from ..core.certificate import MessageCertificate
 from ..core.errors import InvalidProblemError
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
+from ..executors.threads import split, thread_map
 from ..kernels import decomposition as kernels
 from ..kernels import tree
 from ..kernels.net import Net, adjacency
 from .base import Run, Solver, Support
 from .bundle import Bundle
 from .icm import polish
-from .parallel import split, thread_map
 from .polytope import Bracket
 from .prepare import start
 

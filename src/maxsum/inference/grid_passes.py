@@ -14,8 +14,8 @@ from queue import SimpleQueue
 import numpy as np
 
 from ..core.problem import Problem
+from ..executors.threads import n_threads
 from ..kernels.clock import workers
-from .parallel import n_threads
 
 _BLOCKS = 8
 _LEAST_WORK = 2**21

@@ -10,10 +10,10 @@ import numpy as np
 from ..core.elimination import EliminationOrder, elimination_order
 from ..core.graph import Graph
 from ..core.problem import Problem
+from ..executors.threads import fixed_split, thread_map
 from ..kernels.log_sum import log_sums
 from .junction import has_small_width
 from .log_elimination import eliminate
-from .parallel import fixed_split, thread_map
 from .reweighted import Reweighted, forest_of, plan_of
 
 MAX_CELLS = 2**15

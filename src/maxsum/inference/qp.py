@@ -16,11 +16,11 @@ from ..core.result import Termination
 from ..core.rows import row_max
 from ..core.scale import edge_centres
 from ..kernels import qp
+from ..qp.block_form import BlockForm, block_rows
+from ..qp.simplex import QPPoint, minimise_simplex_qp
 from .base import Run, Solver, Support
-from .block_form import BlockForm, block_rows
 from .icm import polish, start_labels
 from .prepare import measure, prepare
-from .simplex_qp import QPPoint, minimise_simplex_qp
 
 _POLISH_ROUNDS = 4
 _CELL_SECONDS = 7e-8

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..executors.threads import split, thread_map
 from ..kernels import log_sum as kernels
 from ..kernels.local_polytope import settle_edges
 from ..kernels.net import adjacency
 from ..kernels.tree import forest_order
-from .parallel import split, thread_map
 
 Plan = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

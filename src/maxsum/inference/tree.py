@@ -8,9 +8,9 @@ import numpy as np
 
 from ..core.certificate import MessageCertificate
 from ..core.problem import Messages, Problem
+from ..executors.threads import split, thread_map
 from ..kernels import tree
 from .base import Run, Solver, Support
-from .parallel import split, thread_map
 from .prepare import prepare
 
 

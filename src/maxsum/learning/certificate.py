@@ -343,7 +343,7 @@ class DualCertificate(LearningCertificate):
     objectives: ClassVar[tuple[str, ...]] = ("MarginObjective", "TrivialObjective", "AggregatedObjective", "PartsObjective")
 
     def _bound(self, objective: Any, check: Check) -> Proven:
-        from .feature_sums import dual_bound
+        from .proofs.feature_sums import dual_bound
 
         mu = multipliers(self.mu, (objective.cone.matrix.shape[0],), "the cone multipliers of the certificate")
         if check.exact:

@@ -16,7 +16,7 @@ from ..core.errors import InvalidSampleError
 from ..core.result import Guarantee, Termination
 from ..inference.base import Interruptible, check_time_limit
 from .certificate import DualCertificate
-from .objective import Objective
+from .objectives.margin import Objective
 from .result import LearningPoint, LearningResult, relative
 
 log = logging.getLogger(__name__)

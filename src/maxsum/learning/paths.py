@@ -11,9 +11,9 @@ import numpy as np
 from ..core.errors import InvalidSampleError
 from ..core.result import Termination
 from .driver import Learner, LearningCallback
-from .objective import check_C
+from .objectives.margin import check_C
+from .objectives.smooth import SmoothObjective
 from .result import LearningResult
-from .smooth import SmoothObjective
 
 
 def path(

@@ -116,7 +116,7 @@ def _thresholds(values: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """How trees are grown, for ``Convex(trees=...)`` in estimators; see `maxsum.learning.grow.TreeGrower`.
+    """How trees are grown, for ``Convex(trees=...)`` in estimators; see `maxsum.learning.learners.grow.TreeGrower`.
 
     Parameters
     ----------

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import CheckpointError, InvalidSampleError
-from ..learning.executor import as_executor
-from ..learning.objective import Answer, Objective, Plane
-from ..learning.oracles import Key
+from ..executors.base import as_executor
+from ..learning.objectives.margin import Answer, Objective, Plane
+from ..learning.oracles.exact import Key
 from ..losses import Loss, as_loss
 from ..models.bound import BoundModel
 from ..models.graph_model import GraphModel

@@ -15,8 +15,8 @@ from ..core.certificate import Verification
 from ..core.errors import CertificateError, CheckpointError, InvalidProblemError, InvalidSampleError, UnsupportedProblemError
 from ..core.problem import Messages
 from ..core.result import Guarantee, Termination, TracePoint
+from ..executors.base import executing
 from ..inference.base import Callback, Interruptible, check_time_limit
-from ..learning.executor import executing
 from .engine import Engine, Labelling, check_parts, read_state
 from .folder import Parts, open_parts, whole_messages
 from .sources import Source

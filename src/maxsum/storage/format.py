@@ -22,9 +22,9 @@ import numpy as np
 
 from ..core.errors import ModelFileError
 from ..core.files.container import Container, digest_arrays
-from ..learning.shard_objectives import AggregatedObjective, ShardedSmooth
-from ..learning.sharded import ShardedObjective
 from ..models.convex import ConvexBound
+from ..shards.ascent import ShardedObjective
+from ..shards.objectives import AggregatedObjective, ShardedSmooth
 
 VERSION = 1
 FILE = Container(

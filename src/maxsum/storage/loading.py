@@ -14,8 +14,8 @@ from ..estimators.cross_validation import CrossValidated
 from ..estimators.multilabel import MultiLabelClassifier
 from ..estimators.targets import Rule
 from ..learning.certificate import LearningVerification, Progress
+from ..learning.objectives.stored import StoredObjective
 from ..learning.result import LearningPoint, LearningResult
-from ..learning.stored import StoredObjective
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
 from .format import COUNTS, FACTS, FILE, FINGERPRINT, KINDS, LISTS, NAMES, NUMBERS, fingerprint, sizes

@@ -12,8 +12,8 @@ from .. import estimators
 from ..core.errors import ModelFileError
 from ..estimators.base import Labeler
 from ..inference.base import Solver
+from ..learning.objectives.stored import StoredObjective
 from ..learning.result import LearningResult
-from ..learning.stored import StoredObjective
 from .format import COUNTS, DROPPED, FACTS, FILE, FINGERPRINT, NAMES, NUMBERS, TRAINING, fingerprint, sizes
 from .structure import describe
 from .values import LeftOut, Writer, described, noted

@@ -1,0 +1,261 @@
+"""PlaneStore: the labellings that a learner keeps of each example, in arrays that kernels read, with room to grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...kernels.block_ascent import cached_passes, rebuild
+from ...kernels.planes import Planes, Weights, copy_planes, drop, insert_all, insert_vector
+from ...kernels.vectors import inner
+from ...models.cone import Cone
+from ..certificate import DualCertificate
+from ..objectives.margin import MarginObjective
+from ..oracles.exact import Key
+from ..oracles.relaxed import Relaxed
+
+_VECTOR_BYTES, _RELAXED_BYTES = 2**29, 2**30
+_OLD = 10
+_NEVER = 2**62
+_MOST_LABELS = 40
+
+
+class PlaneStore:
+    """Planes of a `MarginObjective` as labellings, with their multipliers.
+
+    Pseudo-marginals (`Relaxed`) are kept beside the labellings, where vectors of all weights can be stored (``explicit``): the
+    labels of such a plane begin with ``-1 - number``.
+
+    Parameters
+    ----------
+    objective : MarginObjective
+        Or what has its ``design``, ``c``, ``cone`` and ``new_scratch``.
+    max_planes : int
+        Planes without weight are dropped when an example has more than this; planes with weight are never dropped, so the
+        dual never falls.
+
+    Attributes
+    ----------
+    keeps : bool
+        While it is True no plane is dropped at all, so that slots keep their meaning.
+    """
+
+    def __init__(self, objective: Any, max_planes: int = 40):
+        self.objective, self.max_planes, self.keeps = objective, max_planes, False
+        n = objective.n_examples
+        self.sizes = np.diff(objective.design.node_ptr)
+        self.capacity = np.full(n, max(2, min(8, max_planes + 1)), dtype=np.int64)
+        self.explicit = few_weights(objective)
+        self.planes = self._allocate(self.capacity)
+        self.planes.used[:] = 1
+        self.planes.pool[ranges(self.planes.pool_ptr[:-1], self.sizes)] = objective.design.truth
+        self.planes.alpha[self.planes.slot_ptr[:-1]] = objective.c
+        self.weights = new_weights(objective.cone)
+        self.scratch = objective.new_scratch(int(self.capacity.max(initial=1)))
+        self.relaxed: dict[int, Relaxed] = {}
+
+    def _allocate(self, capacity: np.ndarray) -> Planes:
+        slot = np.concatenate([[0], np.cumsum(capacity)]).astype(np.int64)
+        pool = np.concatenate([[0], np.cumsum(capacity * self.sizes)]).astype(np.int64)
+        gram = np.concatenate([[0], np.cumsum(capacity**2)]).astype(np.int64)
+        return Planes(
+            slot,
+            np.zeros(len(capacity), dtype=np.int64),
+            np.zeros(slot[-1]),
+            np.zeros(slot[-1]),
+            np.zeros(slot[-1], dtype=np.int64),
+            pool,
+            np.zeros(pool[-1], dtype=np.int32),
+            gram,
+            np.zeros(gram[-1]),
+            np.zeros((slot[-1], self.objective.n_weights) if self.explicit else (0, 0)),
+        )
+
+    @property
+    def n_planes(self) -> int:
+        return int(self.planes.used.sum())
+
+    def add(self, examples: np.ndarray, keys: list[Key], max_steps: int, gaps: np.ndarray) -> tuple[float, float]:
+        """Store an answer of each example and improve its block; returns (gain of the dual, entries touched)."""
+        soft = [isinstance(key, Relaxed) for key in keys]
+        design, left = self.objective.design, examples
+        if any(soft):
+            for j, key in zip(examples.tolist(), keys, strict=True):
+                if isinstance(key, Relaxed) and self.explicit:
+                    self.add_relaxed(j, key)
+            left = examples[~np.array(soft)]
+            keys = [key for key, is_soft in zip(keys, soft, strict=True) if not is_soft]
+        while len(left):
+            ptr = np.concatenate([[0], np.cumsum(self.sizes[left])])
+            full = np.zeros(len(left), dtype=np.bool_)
+            flat = np.concatenate(keys).astype(np.int32, copy=False)
+            oldest = _NEVER if self.keeps else 0 if self.max_planes < 8 else _OLD
+            insert_all(design, self.planes, left, ptr, flat, oldest, self.scratch, full)
+            if not full.any():
+                break
+            self.make_room(left[full])
+            left, keys = left[full], [key for key, again in zip(keys, full, strict=True) if again]
+        return self.ascend(examples.copy(), 1, max_steps, 0.0, 0.0, 0.0, 1e-300, gaps)
+
+    def add_relaxed(self, j: int, key: Relaxed) -> None:
+        """Store pseudo-marginals of example ``j`` by their vector."""
+        plane, z = self.objective.plane(j, key), np.zeros(self.objective.n_weights)
+        z[plane.index] = plane.value
+        number = max(self.relaxed, default=-1) + 1
+        while insert_vector(self.planes, j, self.sizes[j], z, plane.offset, -1 - number) == -2:
+            self.make_room(np.array([j]))
+        self.relaxed[number] = key
+        if len(self.relaxed) > 2 * self.n_planes:
+            kept = {-1 - int(self.planes.pool[start]) for _, _, start in self._slots() if self.planes.pool[start] < 0}
+            self.relaxed = {number: key for number, key in self.relaxed.items() if number in kept}
+
+    def _slots(self) -> Iterator[tuple[int, int, int]]:
+        """Of each plane but the truth: its example, its slot, where its labels start."""
+        planes = self.planes
+        for j in range(len(planes.used)):
+            for i in range(1, int(planes.used[j])):
+                yield j, int(planes.slot_ptr[j]) + i, int(planes.pool_ptr[j]) + i * int(self.sizes[j])
+
+    def ascend(
+        self,
+        order: np.ndarray,
+        n_passes: int,
+        max_steps: int,
+        active: float,
+        least: float,
+        gain: float,
+        work: float,
+        gaps: np.ndarray,
+    ) -> tuple[float, float]:
+        """`cached_passes`; returns gain and work in all, ``gain`` and ``work`` so far included."""
+        _, gain, work = cached_passes(
+            self.objective.design,
+            self.planes,
+            self.weights,
+            order,
+            n_passes,
+            max_steps,
+            active,
+            least,
+            gain,
+            work,
+            gaps,
+            self.scratch,
+        )
+        return gain, work
+
+    def make_room(self, examples: np.ndarray) -> None:
+        """Room for one more plane of each example: drop what has no weight where the limit is reached, and double the room elsewhere."""
+        grow = []
+        for j in examples:
+            if not self.keeps and self.capacity[j] > self.max_planes and drop(self.objective.design, self.planes, j, 0) > 0:
+                continue
+            grow.append(j)
+        if not grow:
+            return
+        capacity, old = self.capacity.copy(), self.planes
+        near = np.flatnonzero((old.used >= self.capacity - 2) & (self.capacity <= self.max_planes))
+        capacity[np.union1d(grow, near)] *= 2
+        new = self._allocate(capacity)
+        copy_planes(self.sizes, old, self.capacity, new, capacity)
+        self.capacity, self.planes = capacity, new
+        self.scratch = self.objective.new_scratch(int(capacity.max()))
+
+    def refresh(self) -> float:
+        """Weights recomputed from the planes; returns the dual value."""
+        total = rebuild(self.objective.design, self.planes, self.weights, self.scratch)
+        return float(total - 0.5 * inner(self.weights.value, self.weights.value))
+
+    def rescale(self, c: np.ndarray) -> None:
+        """Move the multipliers to another regularisation: each example's keep their proportions."""
+        before = float(
+            sum(self.planes.alpha[a : a + n].sum() for a, n in zip(self.planes.slot_ptr[:-1], self.planes.used, strict=True))
+        )
+        self.weights.mu[:] *= float(c.sum()) / before if before > 0 else 0.0
+        for j, total in enumerate(c):
+            first = self.planes.slot_ptr[j]
+            own = self.planes.alpha[first : first + self.planes.used[j]]
+            sum_before = own.sum()
+            own *= total / sum_before if sum_before > 0 else 0.0
+            own[0] += max(0.0, total - own.sum())
+
+    def certificate(self) -> DualCertificate:
+        """Planes with weight, as a proof of the dual value."""
+        examples: list[int] = []
+        keys: list[Key] = []
+        alpha: list[float] = []
+        planes = self.planes
+        for j, slot, start in self._slots():
+            if planes.alpha[slot] > 0:
+                labels = planes.pool[start : start + self.sizes[j]]
+                examples.append(j)
+                keys.append(self.relaxed[-1 - int(labels[0])] if len(labels) and labels[0] < 0 else labels.astype(np.int32))
+                alpha.append(planes.alpha[slot])
+        nonneg = self.objective.cone.nonneg
+        below = np.maximum(-self.weights.plain[nonneg], 0.0)
+        return DualCertificate(
+            np.array(examples, dtype=np.int64), tuple(keys), np.array(alpha), np.concatenate([below, self.weights.mu])
+        )
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Arrays for a checkpoint."""
+        arrays = {f"planes_{name}": value for name, value in self.planes._asdict().items()}
+        packed = [key.pack() for key in self.relaxed.values()]
+        return {
+            **arrays,
+            "relaxed_number": np.array(list(self.relaxed), dtype=np.int64),
+            "relaxed_ptr": np.cumsum([0] + [len(row) for row in packed]),
+            "relaxed": np.concatenate([np.zeros(0), *packed]),
+            "capacity": self.capacity,
+            "plain": self.weights.plain,
+            "mu": self.weights.mu,
+            "value": self.weights.value,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """The state that `state` gave."""
+        self.capacity = np.array(state["capacity"])
+        self.planes = Planes(*(np.array(state[f"planes_{name}"]) for name in Planes._fields))
+        for name in ("plain", "mu", "value"):
+            getattr(self.weights, name)[:] = state[name]
+        self.scratch = self.objective.new_scratch(int(self.capacity.max(initial=1)))
+        rows = np.split(state["relaxed"], state["relaxed_ptr"][1:-1]) if len(state["relaxed_number"]) else []
+        self.relaxed = {int(i): Relaxed.unpack(row) for i, row in zip(state["relaxed_number"], rows, strict=True)}
+
+
+def few_weights(objective: MarginObjective) -> bool:
+    """Whether vectors of all weights are cheaper to keep than to make from labellings."""
+    design, n = objective.design, max(1, objective.n_examples)
+    if len(design.clique_ptr):
+        return True
+    if objective.relaxed and not objective.exact:
+        return 20 * n * objective.n_weights * 8 <= _RELAXED_BYTES
+    n_labels = min(design.loss.shape[1], _MOST_LABELS)
+    labelling = (len(design.truth) + len(design.edges) + len(design.x_val) * n_labels / 8) / n
+    return objective.n_weights / 4 < labelling and 20 * n * objective.n_weights * 8 <= _VECTOR_BYTES
+
+
+def new_weights(cone: Cone) -> Weights:
+    """Zero weights of a cone, for kernels."""
+    rows = cone.rows
+    plain = np.zeros(cone.n_weights)
+    signed = bool(cone.nonneg.any())
+    return Weights(
+        plain,
+        np.zeros(cone.n_weights) if signed else plain,
+        cone.nonneg.astype(np.uint8) if signed else np.zeros(0, dtype=np.uint8),
+        rows.indptr.astype(np.int64),
+        rows.indices.astype(np.int32),
+        rows.data.astype(np.float64),
+        np.asarray(rows.multiply(rows).sum(axis=1)).ravel().astype(np.float64),
+        np.zeros(rows.shape[0]),
+    )
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """``start .. start + length - 1`` of each range, one after the other."""
+    lengths = np.asarray(lengths, dtype=np.int64)
+    ends = np.cumsum(lengths)
+    return np.repeat(np.asarray(starts, dtype=np.int64) - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)

@@ -1,0 +1,267 @@
+"""BlockFrankWolfe: dual block-coordinate ascent of the n-slack problem, with planes kept as labellings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import UnsupportedProblemError
+from ...kernels.clock import Clock
+from ..driver import Learner, Training
+from ..dual.planes import PlaneStore, few_weights
+from ..dual.regions import RegionStore, fits
+from ..objectives.margin import Answer, MarginObjective, Objective
+from ..oracles.relaxed import Relaxed
+from ..result import relative
+
+_BATCH, _REGION_BATCH = 8, 2
+_STEPS, _VECTOR_STEPS = 10, 100
+_OFTEN = 10
+_LAST_SHARE = 0.1  # of the limit, the most that is kept free for a last evaluation
+_NEAR, _DEAR_NEAR = 2.5, 1.0
+_ALL = 4
+_VECTORISED = 0.4
+_QUICK = -1
+_EFFORTS = ((1, 10.0), (2, 0.5), (3, 0.25))
+_ACTIVE = 0.5
+
+
+@dataclass(frozen=True)
+class BlockFrankWolfe(Learner):
+    r"""Dual block-coordinate ascent: the oracle gives each example a new plane, pairwise steps with closed-form line search
+    improve the multipliers of its own planes, and passes over stored planes go on as long as they gain more for their work
+    than calls of the oracle do.
+
+    .. math:: \max_\alpha \sum_i \alpha_i b_i - \tfrac12\|w(\alpha)\|^2
+
+    Work is counted in operations, not in seconds, so that runs repeat whatever the machine and ``n_jobs`` are.
+
+    Parameters
+    ----------
+    batch : int, optional
+        Examples that the oracle answers at the same weights; by default an eighth of them, at least 8, with regions 2.
+    cached_passes : int
+        Largest number of passes over stored planes after a batch; 0 for none.
+    max_planes : int
+        Planes without weight are dropped where an example has more.
+    corrective : bool
+        Pairwise steps on all planes of an example. If False, plain Frank-Wolfe steps towards the new plane alone.
+    averaging : bool
+        Also try the weighted average of the weights of all iterations, as usual for plain steps.
+    gap_sampling : bool
+        Draw examples in proportion to their last known gaps.
+    regions : bool
+        Keep planes region by region (`RegionStore`) where labellings of large graphs with cycles are learned by their linear relaxation.
+    """
+
+    batch: int | None = None
+    cached_passes: int = 1000
+    max_planes: int = 40
+    corrective: bool = True
+    averaging: bool = False
+    gap_sampling: bool = False
+    regions: bool = True
+
+    def _check(self, objective: Objective) -> None:
+        super()._check(objective)
+        if not isinstance(objective, MarginObjective):
+            raise UnsupportedProblemError(
+                f"BlockFrankWolfe minimises a MarginObjective, not a {type(objective).__name__}. Learners that do: CuttingPlane, Perceptron."
+            )
+
+    def _run(self, objective: MarginObjective, training: Training, init: Any) -> None:  # type: ignore[override]
+        ascent = _Trained(self, objective, training, init)
+        training.state = ascent.state
+        training.extra["planes"] = ascent.store
+        if not np.isfinite(training.primal):
+            ascent.evaluate()
+        near = most = self.tol * (_NEAR if objective.exact else _DEAR_NEAR)
+        while not training.step(training.n_iter + 1):
+            estimate = ascent.exact_round()
+            last = training.n_iter + 1 == self.max_iter or training.seconds_left <= 0
+            if estimate <= near or training.n_iter % _OFTEN == 0 or last:
+                gap = ascent.evaluate()
+                near = most if objective.exact else min(most, estimate * max(0.5, self.tol / gap) if gap > self.tol else most)
+        training.bound(ascent.store.refresh(), ascent.store.certificate)
+        training.extra["planes"] = ascent.store
+
+
+class Ascent:
+    """Dual ascent on the planes of one objective: the store of planes, the random order, the gaps that rule the passes.
+
+    Attributes
+    ----------
+    work : float
+        Operations so far, of oracles and of steps.
+    """
+
+    def __init__(
+        self,
+        learner: BlockFrankWolfe,
+        objective: MarginObjective,
+        store: PlaneStore | RegionStore,
+        random: np.random.Generator,
+        fewest: int = _BATCH,
+    ):
+        self.learner, self.objective, self.store, self.random = learner, objective, store, random
+        n = objective.n_examples
+        self.batch = min(n, learner.batch or max(fewest, -(-n // 8)))
+        self.gaps, self.exact_gaps = np.zeros(n), np.full(n, np.nan)
+        self.absorbed, self.dual, self.work = 0, 0.0, 0.0
+        self.oracle_work = oracle_work(objective)
+
+    def query(self) -> np.ndarray:
+        """Weights for the oracle, to be read before the next step: those of the dual, moved into the cone exactly."""
+        w = self.store.weights.value
+        return w if self.objective.cone.is_free else feasible(self.objective, w)
+
+    def absorb(self, answer: Answer) -> None:
+        """Take in new planes, then pass over the stored ones while that pays."""
+        relaxed = any(isinstance(key, Relaxed) for key in answer.keys)
+        if relaxed and isinstance(self.store, RegionStore) and few_weights(self.objective):
+            self.store = self.store.as_planes(self.learner.max_planes)
+        steps = 0 if not self.learner.corrective else _VECTOR_STEPS if self.store.explicit else _STEPS
+        gain, work = self.store.add(answer.examples, answer.keys, steps, self.exact_gaps)
+        work += self.oracle_work * len(answer.examples)
+        order, store = self.random.permutation(self.objective.n_examples), self.store
+        if not store.explicit and self.absorbed % _ALL:
+            order = order[self.gaps[order] > _ACTIVE * self.gaps.mean()]
+        self.absorbed += 1
+        active = 0.0 if store.explicit else _ACTIVE
+        least = 1e-12 * abs(self.dual)
+        self.work += store.ascend(order, self.learner.cached_passes, steps, active, least, gain, work, self.gaps)[1]
+
+    def draw(self) -> np.ndarray:
+        """Examples of the next round: all in random order, or drawn in proportion to their last known gaps."""
+        n = self.objective.n_examples
+        if not self.learner.gap_sampling or np.isnan(self.exact_gaps).any() or not self.exact_gaps.sum() > 0:
+            return self.random.permutation(n)
+        share = 0.9 * self.exact_gaps / self.exact_gaps.sum() + 0.1 / n
+        return self.random.choice(n, n, p=share / share.sum())
+
+    def batches(self, order: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Examples in batches, each asked at the newest weights: examples and slacks there."""
+        for start in range(0, len(order), self.batch):
+            examples = np.unique(order[start : start + self.batch])
+            answer = self.objective.ask(self.query(), examples, _QUICK)
+            slack = np.maximum(answer.value, 0.0) if self.objective.relaxed else answer.upper
+            self.absorb(answer)
+            yield examples, slack
+
+
+class _Trained(Ascent):
+    """The ascent of one training: its bounds, evaluations and checkpoints."""
+
+    def __init__(self, learner: BlockFrankWolfe, objective: MarginObjective, training: Training, init: Any):
+        kept = init if isinstance(init, (PlaneStore, RegionStore)) and init.objective is objective else None
+        state, by_regions = training.resume(), learner.corrective and learner.regions and fits(objective)
+        if state is not None or kept is None:
+            now = by_regions if state is None else "regions_base" in state
+            store: Any = RegionStore(objective) if now else PlaneStore(objective, learner.max_planes)
+        else:
+            store = kept
+            store.rescale(objective.c)
+        super().__init__(
+            learner, objective, store, np.random.default_rng(learner.random_state), _REGION_BATCH if by_regions else _BATCH
+        )
+        self.training = training
+        self.mean, self.steps = np.zeros(objective.n_weights), 0
+        if state is not None:
+            self.store.restore(state)
+            self.random.bit_generator.state = _unpack(state["random"])
+            self.gaps, self.exact_gaps, self.mean = (np.array(state[name]) for name in ("gaps", "exact_gaps", "mean"))
+            self.dual, self.steps, self.absorbed = float(state["own_dual"][0]), *(int(i) for i in state["counts"])
+            training.certificate = self.store.certificate
+        else:
+            self.dual = self.store.refresh()
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {
+            **self.store.state(),
+            "random": _pack(self.random.bit_generator.state),
+            "own_dual": np.array([self.dual]),
+            "counts": np.array([self.steps, self.absorbed]),
+            "gaps": self.gaps,
+            "exact_gaps": self.exact_gaps,
+            "mean": self.mean,
+        }
+
+    def evaluate(self) -> float:
+        """Ask all examples at one point: a primal value, and a new plane for each; returns the relative gap there."""
+        training, started = self.training, self.training.clock.used
+        self.dual = self.store.refresh()
+        training.bound(self.dual, self.store.certificate)
+        for w in (self.query(), feasible(self.objective, self.mean)) if self.learner.averaging else (self.query(),):
+            answer = certain(self.objective, w, self.objective.ask(w), self.dual, self.learner.tol, training.seconds_left)
+            primal = self.objective.primal(w, answer.upper)
+            training.offer(w, primal, is_exact(answer))
+            self.absorb(answer)
+        if training.time_limit is not None:  # the last one follows when time is up
+            training.reserve = min(training.clock.used - started, _LAST_SHARE * training.time_limit)
+        return relative(primal, self.dual)
+
+    def exact_round(self) -> float:
+        """One round over all examples; returns an estimate of the relative gap."""
+        slack, seen = np.zeros(self.objective.n_examples), 0
+        for examples, own in self.batches(self.draw()):
+            slack[examples] = own
+            seen += self.batch
+            self.steps += 1
+            if self.learner.averaging:
+                self.mean += 2.0 / (self.steps + 1) * (self.store.weights.value - self.mean)
+            if seen < self.objective.n_examples and self.training.seconds_left <= 0:
+                return np.inf
+        self.dual = self.store.refresh()
+        self.training.bound(self.dual, self.store.certificate)
+        w = self.store.weights.value
+        return relative(self.objective.primal(w, slack), self.dual) if not self.learner.gap_sampling else 0.0
+
+
+def feasible(objective: Objective, w: np.ndarray) -> np.ndarray:
+    """The nearest weights that satisfy the cone exactly."""
+    return w.copy() if objective.cone.is_free else objective.cone.repair(w)
+
+
+def certain(objective: Objective, w: np.ndarray, answer: Answer, dual: float, tol: float, seconds: float) -> Answer:
+    """The answer with its open brackets closed as far as the tolerance needs it: by more sweeps first, by `TRWS` to its end if what
+    the labellings reach is within the tolerance, and by an exact search when nothing but the brackets keeps the gap open."""
+    clock = Clock(seconds)
+    for effort, reach in _EFFORTS:
+        reached = objective.primal(w, np.maximum(answer.value, 0.0))
+        left = reached - dual
+        allowed = max(tol * reached - left, 0.25 * tol * reached, 0.25 * left)
+        if is_exact(answer) or left > reach * tol * reached:
+            break
+        answer = objective.close(w, answer, allowed, (effort,), clock.left)
+    return answer
+
+
+def is_exact(answer: Answer) -> bool:
+    """Whether the slacks are proven to rounding."""
+    return bool((answer.upper - np.maximum(answer.value, 0.0) <= 1e-9 * (1.0 + np.abs(answer.upper))).all())
+
+
+def oracle_work(objective: MarginObjective) -> float:
+    """Operations of one oracle call, on average: scores of all labels, and a pass over the edges.
+
+    Its loops over labels are vectorised, those of cached passes are not, so they count less.
+    """
+    design, size = objective.design, objective.design.loss.shape[1]
+    sweeps = 1 if objective.exact else 8
+    work = len(design.x_val) * size + sweeps * (2 * len(design.edges) * size**2 + len(design.truth) * size)
+    return _VECTORISED * work / max(1, objective.n_examples)
+
+
+def _pack(state: Any) -> np.ndarray:
+    import json
+
+    return np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)
+
+
+def _unpack(array: np.ndarray) -> dict[str, Any]:
+    import json
+
+    return dict(json.loads(bytes(np.asarray(array, dtype=np.uint8))))

@@ -1,0 +1,291 @@
+"""CuttingPlane: Algorithm 4 of the 2008 paper, n-slack and 1-slack, with hard constraints and stabilisation."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ...core.errors import InvalidSampleError
+from ...qp.reduced import ReducedQP
+from ..certificate import DualCertificate
+from ..driver import Learner, Training
+from ..objectives.margin import Answer, Objective
+from .block_frank_wolfe import certain, feasible, is_exact
+
+_IDLE = 30
+_FIRST_PROXIMITY = 1.0
+_SERIOUS = 0.1
+
+
+@dataclass(frozen=True)
+class CuttingPlane(Learner):
+    r"""Cutting planes: solve the reduced quadratic program over the planes found so far, ask the oracle at its solution, add
+    what is violated.
+
+    .. math:: \max_{\alpha,\mu}\; b^\top\alpha - \tfrac12\|Z\alpha + A^\top\mu\|^2,\quad \textstyle\sum_{i\in j}\alpha_i \le c_j
+
+    Hard constraints :math:`A w \ge 0` of the cone are in every reduced program. A plane is added if it satisfies the rule (30);
+    the training stops by the duality gap (31).
+
+    Parameters
+    ----------
+    slacks : {"n", "one"}
+        A slack for each example, or one for all with averaged planes.
+    stabilise : bool or None
+        Ask the oracle at the proximal point
+        :math:`\arg\min_w F_{model}(w) + \tfrac\rho2\|w - \hat w\|^2` around the best weights so far; None does so for few examples
+        (at most 100), where the solution of the reduced program jumps most.
+    absolute : float, optional
+        Stop at this absolute gap as well.
+    """
+
+    slacks: str = "n"
+    stabilise: bool | None = None
+    absolute: float = 0.0
+
+    def _check(self, objective: Objective) -> None:
+        super()._check(objective)
+        if self.slacks not in ("n", "one"):
+            raise InvalidSampleError(f"slacks is {self.slacks!r}, wanted 'n' or 'one'.")
+        if not self.absolute >= 0:
+            raise InvalidSampleError(f"absolute is {self.absolute!r}, wanted a gap >= 0.")
+
+    def _run(self, objective: Objective, training: Training, init: Any) -> None:
+        master = Master(objective, self.slacks == "one", init if isinstance(init, Master) else None)
+        training.extra["planes"] = master
+        state = training.resume()
+        training.state = master.state
+        if state is not None:
+            master.restore(state)
+            training.certificate = master.certificate
+            if training.step(training.n_iter + 1):
+                return
+        steady = objective.n_examples <= 100 if self.stabilise is None else self.stabilise
+        while True:
+            master.solve(self.tol, training)
+            proximal = steady and np.isfinite(training.primal)
+            w = feasible(objective, master.proximal_point(training.weights, training) if proximal else master.w)
+            answer = certain(objective, w, objective.ask(w), master.dual, self.tol, training.seconds_left)
+            primal = objective.primal(w, np.maximum(answer.upper, 0.0))
+            if proximal:
+                master.adapt(training.primal - primal, training.primal - master.dual)
+            training.offer(w, primal, is_exact(answer))
+            training.bound(master.dual, master.certificate)
+            scale = self.tol * abs(training.primal)
+            added = master.add(answer, w, max(scale, self.absolute), training)
+            if training.step(training.n_iter + 1):
+                return
+            if training.primal - training.dual <= self.absolute:
+                training.termination = training.termination.converged
+                return
+            if not added and not proximal and master.precise:
+                training.termination = training.termination.stalled
+                training.message = "CuttingPlane: no plane violates the rule (30); the oracle's open brackets keep the gap."
+                return
+            if not added:
+                master.sharpen()
+                master.loosen()
+
+
+class Master:
+    """The reduced problem: planes, their products, multipliers; kept over C, and in checkpoints."""
+
+    def __init__(self, objective: Objective, one: bool, before: Master | None = None):
+        self.objective, self.one = objective, one
+        self.proximity = _FIRST_PROXIMITY
+        self.precision = 0.1
+        if before is not None and before.objective is objective and not (before.one or one):
+            self._take(before)
+            return
+        matrix = objective.cone.matrix
+        self.n_rows = matrix.shape[0]
+        self.rows = sparse.csr_array(matrix)
+        self.offset = np.zeros(self.n_rows)
+        self.examples = np.full(self.n_rows, -1, dtype=np.int64)
+        self.keys: list[Any] = [None] * self.n_rows
+        self.idle = np.zeros(self.n_rows, dtype=np.int64)
+        self.qp = self._new_qp()
+        self._refresh()
+
+    def _new_qp(self) -> ReducedQP:
+        qp = ReducedQP([1.0] if self.one else self.objective.c, loose=True)
+        if len(self.offset):
+            blocks = np.where(self.examples < 0, -1, 0 if self.one else self.examples)
+            qp.extend((self.rows @ self.rows.T).toarray(), self.offset, blocks)
+        return qp
+
+    def _take(self, before: Master) -> None:
+        for name in ("n_rows", "rows", "offset", "examples", "keys", "idle", "qp"):
+            setattr(self, name, getattr(before, name))
+        self.qp.reweight(self.objective.c)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        alpha = self.qp.alpha
+        self.w = np.asarray(self.rows.T @ alpha).reshape(-1) if len(alpha) else np.zeros(self.objective.n_weights)
+        self.dual = float(alpha @ self.offset - 0.5 * (self.w @ self.w))
+
+    @property
+    def precise(self) -> bool:
+        return self.precision <= 1e-3
+
+    def sharpen(self) -> None:
+        """Solve the next reduced problems more exactly."""
+        self.precision = max(1e-4, 0.1 * self.precision)
+
+    def loosen(self) -> None:
+        """Less stabilisation, after a proximal point where the oracle found nothing new."""
+        self.proximity = 0.1 * self.proximity if self.proximity > 1e-2 else 0.0
+
+    def solve(self, tol: float, training: Training) -> None:
+        """The reduced problem, to a fraction of the tolerance."""
+        if len(self.qp) == 0:
+            return
+        started = time.perf_counter()
+        self.qp.warm(self.qp.alpha.copy())
+        self.qp.solve(max(1e-12, self.precision * max(tol, 1e-9)), training.seconds_left)
+        training.qp_seconds += time.perf_counter() - started
+        self._refresh()
+        self.idle = np.where(self.qp.alpha > 0, 0, self.idle + 1)
+        old = (self.idle > _IDLE) & (self.examples >= 0)
+        if old.any():
+            self._remove(old)
+
+    def _remove(self, mask: np.ndarray) -> None:
+        self.qp.remove(mask)
+        keep = ~mask
+        self.rows = sparse.csr_array(self.rows[np.flatnonzero(keep)])
+        self.offset, self.examples, self.idle = self.offset[keep], self.examples[keep], self.idle[keep]
+        self.keys = [key for key, stays in zip(self.keys, keep, strict=True) if stays]
+        self._refresh()
+
+    def proximal_point(self, centre: np.ndarray, training: Training) -> np.ndarray:
+        r"""Minimiser of the model plus :math:`\tfrac\rho2\|w - \hat w\|^2`: the same program with other offsets."""
+        if len(self.qp) == 0:
+            return self.w
+        started = time.perf_counter()
+        rho = self.proximity
+        moved = (1 + rho) * self.offset - rho * np.asarray(self.rows @ centre).reshape(-1)
+        alpha = self.qp.solve_with(moved, max(1e-9, 0.1 * max(training.learner.tol, 1e-6)), training.seconds_left)
+        training.qp_seconds += time.perf_counter() - started
+        return (np.asarray(self.rows.T @ alpha).reshape(-1) + rho * centre) / (1 + rho)
+
+    def adapt(self, decrease: float, predicted: float) -> None:
+        """Weaker stabilisation after a step that kept its promise, stronger after one that did not."""
+        if decrease >= _SERIOUS * predicted:
+            self.proximity *= 0.5
+        elif decrease < 0:
+            self.proximity = min(1e3, 1.5 * self.proximity)
+        if self.proximity < 1e-3:
+            self.proximity = 0.0
+
+    def add(self, answer: Answer, w: np.ndarray, epsilon: float, training: Training) -> int:
+        """Planes that the rule (30) lets in, as long as there is time; returns how many."""
+        objective = self.objective
+        if self.one:
+            planes = [objective.plane(int(j), key) for j, key in zip(answer.examples, answer.keys, strict=True)]
+            z, b = np.zeros(objective.n_weights), 0.0
+            for plane, value in zip(planes, answer.value, strict=True):
+                if value > 0:
+                    z[plane.index] += objective.c[plane.example] * plane.value
+                    b += objective.c[plane.example] * plane.offset
+            own = self.examples >= 0
+            known = float(self.qp.alpha[own] @ (self.offset - np.asarray(self.rows @ w).reshape(-1))[own])
+            if b - z @ w - known <= 0.1 * epsilon:
+                return 0
+            keys = [(answer.examples[answer.value > 0], [k for k, v in zip(answer.keys, answer.value, strict=True) if v > 0])]
+            self._append(sparse.csr_array(z[None]), np.array([b]), np.zeros(1, dtype=np.int64), keys)
+            return 1
+        slack = self.offset - np.asarray(self.rows @ w).reshape(-1)
+        reached = np.zeros(objective.n_examples)
+        own = self.examples >= 0
+        np.add.at(reached, self.examples[own], (self.qp.alpha * slack)[own])
+        wanted = objective.c[answer.examples] * answer.value - reached[answer.examples] > 0.1 * epsilon / objective.n_examples
+        new = [
+            i
+            for i in np.flatnonzero(wanted)
+            if answer.value[i] > 0 and not self._known(int(answer.examples[i]), answer.keys[i])
+        ]
+        if not new:
+            return 0
+        planes = []
+        for i in new:
+            planes.append(objective.plane(int(answer.examples[i]), answer.keys[i]))
+            if training.seconds_left <= 0:
+                break
+        ptr = np.cumsum([0] + [len(plane.index) for plane in planes])
+        rows = sparse.csr_array(
+            (np.concatenate([p.value for p in planes]), np.concatenate([p.index for p in planes]), ptr),
+            shape=(len(planes), objective.n_weights),
+        )
+        self._append(rows, np.array([p.offset for p in planes]), np.array([p.example for p in planes]), [p.key for p in planes])
+        return len(planes)
+
+    def _known(self, j: int, key: np.ndarray) -> bool:
+        return any(np.array_equal(self.keys[i], key) for i in np.flatnonzero(self.examples == j))
+
+    def _append(self, rows: Any, offset: np.ndarray, examples: np.ndarray, keys: list[Any]) -> None:
+        every = sparse.csr_array(sparse.vstack([self.rows, rows], format="csr"))
+        columns = np.asarray((every @ rows.T).toarray())
+        self.qp.extend(columns, offset, examples)
+        self.rows, self.offset = every, np.concatenate([self.offset, offset])
+        self.examples = np.concatenate([self.examples, examples])
+        self.keys += keys
+        self.idle = np.concatenate([self.idle, np.zeros(len(offset), dtype=np.int64)])
+
+    def certificate(self) -> DualCertificate:
+        """The planes with weight, averaged ones taken apart, and the multipliers of the cone."""
+        alpha = self.qp.alpha
+        examples, keys, weight = [], [], []
+        for i in np.flatnonzero((alpha > 0) & (self.examples >= 0)):
+            if self.one:
+                members, labels = self.keys[i]
+                examples += members.tolist()
+                keys += labels
+                weight += (alpha[i] * self.objective.c[members]).tolist()
+            else:
+                examples.append(int(self.examples[i]))
+                keys.append(self.keys[i])
+                weight.append(alpha[i])
+        return DualCertificate(np.array(examples, dtype=np.int64), tuple(keys), np.array(weight), alpha[: self.n_rows].copy())
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Arrays for a checkpoint."""
+        flat: list[np.ndarray] = []
+        members: list[np.ndarray] = []
+        for key in self.keys[self.n_rows :]:
+            own, labels = key if self.one else (np.zeros(0, dtype=np.int64), [key])
+            members.append(own)
+            flat += [np.asarray(label).reshape(-1) for label in labels]
+        return {
+            "alpha": self.qp.alpha.copy(), "offset": self.offset, "examples": self.examples, "idle": self.idle,
+            "row_data": self.rows.data, "row_indices": self.rows.indices, "row_indptr": self.rows.indptr,
+            "key_sizes": np.array([len(key) for key in flat], dtype=np.int64),
+            "keys": np.concatenate([np.zeros(0, dtype=np.int64)] + flat),
+            "member_sizes": np.array([len(own) for own in members], dtype=np.int64),
+            "members": np.concatenate([np.zeros(0, dtype=np.int64)] + members),
+            "ruling": np.array([self.proximity, self.precision, float(self.qp.crawled)]),
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """The state that `state` gave."""
+        self.offset, self.examples, self.idle = (np.array(state[name]) for name in ("offset", "examples", "idle"))
+        shape = (len(self.offset), self.objective.n_weights)
+        self.rows = sparse.csr_array((state["row_data"], state["row_indices"], state["row_indptr"]), shape=shape)
+        labels = np.split(np.array(state["keys"]), np.cumsum(state["key_sizes"])[:-1]) if len(state["key_sizes"]) else []
+        own = np.split(np.array(state["members"]), np.cumsum(state["member_sizes"])[:-1]) if len(state["member_sizes"]) else []
+        self.keys = [None] * self.n_rows
+        start = 0
+        for members in own:
+            count = len(members) if self.one else 1
+            self.keys.append((members, labels[start : start + count]) if self.one else labels[start])
+            start += count
+        self.proximity, self.precision, crawled = (float(v) for v in state["ruling"])
+        self.qp = self._new_qp()
+        self.qp.crawled = bool(crawled)
+        self.qp.warm(np.array(state["alpha"]))
+        self._refresh()

@@ -1,0 +1,160 @@
+r"""LPObjective: the hinge with the dual bound of the linear relaxation inside (LP-M3N, paper 000)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.errors import InvalidSampleError
+from ...core.problem import Problem
+from ...core.result import Result
+from ...inference.dispatch import solve
+from ...inference.finisher import LPFinisher
+from ...losses import Loss
+from ...models.bound import BoundModel
+from ..certificate import Check, Proven
+from ..oracles.exact import ForestOracle, Key, Oracle
+from ..oracles.relaxed import Relaxed, RelaxedOracle
+from .margin import MarginObjective, Plane
+
+if TYPE_CHECKING:
+    from ..proofs.feature_sums import FeatureSum
+
+_LARGE = 200_000
+
+
+class LPObjective(MarginObjective):
+    r"""LP-M3N: the slack is the value of the linear relaxation of the loss-augmented problem, from its dual,
+
+    .. math::
+        F(w, \varphi) = \tfrac12\|w\|^2 + \sum_j c_j R_j(w, \varphi_j),\qquad
+        R_j = \sum_t \max_k q^{\varphi}_t(k) + L_t(k) + \sum_{tt'} \max_{kl} g^{\varphi}_{tt'}(k, l)
+              - \langle w, \Psi(x_j, y_j)\rangle,
+
+    jointly convex in the weights and the messages :math:`\varphi_j` of every example; never below the M3N objective, and equal to
+    it where the relaxation is tight, on forests always. As a function of ``w`` alone,
+    :math:`\xi_j(w) = \min_\varphi R_j = \max_\mu \langle L_j, \mu\rangle - \langle w, \Psi(y_j) - \Psi(\mu)\rangle` over the
+    local polytope: a plane is a labelling, or pseudo-marginals (`Relaxed`) where labellings are not enough.
+
+    Parameters
+    ----------
+    model : BoundModel
+        With labels.
+    C : float
+    loss : Loss or str
+    smoothing : float
+        Temperature of the entropy-smoothed bound; 0 for the bound itself. Learners: `SmoothedLP` above 0, any other at 0.
+    oracle : object, optional
+        With a method ``answer`` as those of `maxsum.learning.oracles.exact`.
+    sample_weight : array-like, optional
+    n_jobs : int
+        Threads over examples.
+    """
+
+    surrogate = "lp"
+
+    relaxed = True
+
+    def __init__(
+        self,
+        model: BoundModel,
+        C: float = 1.0,
+        loss: Loss | str = "hamming",
+        smoothing: float = 0.0,
+        oracle: Any = None,
+        sample_weight: Any = None,
+        n_jobs: int = 1,
+    ):
+        if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float, np.number)) or not 0 <= smoothing < np.inf:
+            raise InvalidSampleError(
+                f"smoothing is {smoothing!r}, wanted a temperature >= 0; 0 for the linear relaxation itself."
+            )
+        if model.has_forbidden:
+            raise InvalidSampleError(
+                "the model forbids pairs of labels (-inf), where the linear relaxation has no finite messages to learn with; "
+                'train with surrogate="margin".'
+            )
+        super().__init__(model, C, loss, oracle, sample_weight, n_jobs)
+        self.smoothing = float(smoothing)
+
+    def _choose(self, oracle: Any) -> Oracle:
+        if oracle is not None:
+            return super()._choose(oracle)
+        return ForestOracle(self.model, self.design) if self.model.is_forest else RelaxedOracle(self.model, self.design)
+
+    def values(self, w: np.ndarray, examples: np.ndarray, keys: Sequence[Key]) -> np.ndarray:
+        soft = np.array([isinstance(key, Relaxed) for key in keys], dtype=bool)
+        if not soft.any():
+            return super().values(w, examples, keys)
+        out = np.empty(len(examples))
+        if not soft.all():
+            out[~soft] = super().values(w, examples[~soft], [key for key in keys if not isinstance(key, Relaxed)])
+        for i in np.flatnonzero(soft).tolist():
+            plane = self.plane(int(examples[i]), keys[i])
+            out[i] = plane.offset - w[plane.index] @ plane.value
+        return out
+
+    def plane(self, j: int, key: Key) -> Plane:
+        if not isinstance(key, Relaxed):
+            return super().plane(j, key)
+        model = self.model
+        node, edge = key.marginals(model.data.graphs[j].edges)
+        rows = slice(int(model.data.node_ptr[j]), int(model.data.node_ptr[j + 1]))
+        z = model.feature(j, model.truth(j)) - model.feature_marginals(j, node, edge)
+        index = np.flatnonzero(z)
+        return Plane(j, float((self.loss_table[rows] * node).sum()), index.astype(np.int64), z[index], key)
+
+    def sum_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray, check: Check) -> FeatureSum:
+        from ..proofs.feature_sums import feature_sum, relaxed_moves
+
+        soft = np.array([isinstance(key, Relaxed) for key in keys], dtype=bool)
+        hard = np.flatnonzero(~soft)
+        total = super().sum_planes(examples[hard], [keys[i] for i in hard.tolist()], alpha[hard], check)
+        if soft.any():
+            own: list[Relaxed] = [key for key in keys if isinstance(key, Relaxed)]
+            total += feature_sum(self.model, self.loss_table, relaxed_moves(self.model, examples[soft], own, alpha[soft]))
+            check.step(0)
+        return total
+
+    def exact_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray) -> tuple[Any, Any]:
+        from ..proofs.exact_marginals import exact_relaxed_sum
+
+        soft = np.array([isinstance(key, Relaxed) for key in keys], dtype=bool)
+        hard = np.flatnonzero(~soft)
+        total, value = super().exact_planes(examples[hard], [keys[i] for i in hard.tolist()], alpha[hard])
+        for i in np.flatnonzero(soft).tolist():
+            more = exact_relaxed_sum(self.model, self.loss_table, int(examples[i]), keys[i], float(alpha[i]))
+            total, value = total + more[0], value + more[1]
+        return total, value
+
+    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
+        """Slacks from messages of fresh solves, checked in plain numpy: relaxations, never searches."""
+        from ..proofs.evaluation import hinge
+
+        def relax(problem: Problem, known: Result, seconds: float) -> Result | None:
+            finisher = LPFinisher(tol=1e-8, time_limit=min(10.0, seconds))
+            small = problem.n_edges * problem.n_labels**2 <= _LARGE and finisher.supports(problem).ok
+            return finisher.solve(problem, init=known) if small else None
+
+        return hinge(self, w, check, goal, relax)
+
+    def tightness(self, w: np.ndarray) -> dict[str, float]:
+        """How tight the relaxation is for the training problems (without the loss) under ``w``.
+
+        Returns
+        -------
+        dict
+            ``tight``: share of examples whose labelling reaches the bound of the relaxation; ``undecided``: share of nodes
+            whose label the relaxation does not prove.
+        """
+        tight, undecided = 0, 0
+        for problem in self.model.problems(w):
+            result = solve(problem, "TreeDP" if self.model.is_forest else "TRWS")
+            closed = result.gap <= problem.resolution
+            tight += closed
+            fixed = 0 if result.fixed is None else int(result.fixed.sum())
+            undecided += 0 if closed else problem.n_nodes - fixed
+        n_nodes = max(1, len(self.design.truth))
+        return {"tight": tight / max(1, self.n_examples), "undecided": undecided / n_nodes}

@@ -1,0 +1,1 @@
+"""Quadratic programs over simplices: the block form with its solver, and the reduced dual problem of learners; used by inference and learning."""

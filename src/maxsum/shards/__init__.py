@@ -1,0 +1,1 @@
+"""Training sets larger than memory: folders of shards, objectives over them, and dual ascent whose workers see nothing but their shard."""
