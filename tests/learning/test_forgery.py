@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from maxsum.learning.oracles.exact.relaxed import Relaxed
+from maxsum.learning.oracles.relaxed import Relaxed
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, CheckTimeout

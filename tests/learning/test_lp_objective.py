@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from maxsum.learning.oracles.exact.relaxed import Relaxed
+from maxsum.learning.oracles.relaxed import Relaxed
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, InvalidSampleError

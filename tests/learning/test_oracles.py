@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from maxsum.learning.oracles.exact.exact import BracketOracle, ForestOracle, SolverOracle
+from maxsum.learning.oracles.exact import BracketOracle, ForestOracle, SolverOracle
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, OracleError
