@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from maxsum.learning.oracles.relaxed import Relaxed
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, CheckTimeout
@@ -27,6 +26,7 @@ from maxsum.learning import (
     SmoothedLP,
     TrivialObjective,
 )
+from maxsum.learning.oracles.relaxed import Relaxed
 from maxsum.models import Convex, GraphModel, GraphSample
 
 TRIANGLE = ms.Graph.from_edges([(0, 1), (1, 2), (2, 0)])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from maxsum.learning.oracles.relaxed import Relaxed
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, InvalidSampleError
 from maxsum.core.result import Termination
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, LPObjective, MarginObjective, path
+from maxsum.learning.oracles.relaxed import Relaxed
 from maxsum.models import GraphModel, GraphSample
 from tests.reference.lp_m3n import local_examples, solve_lp_m3n
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from maxsum.learning.oracles.exact import BracketOracle, ForestOracle, SolverOracle
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, OracleError
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, MarginObjective
 from maxsum.learning.dual.planes import PlaneStore
+from maxsum.learning.oracles.exact import BracketOracle, ForestOracle, SolverOracle
 from maxsum.losses import Hamming
 from maxsum.models import GraphModel, GraphSample, JointModel
 

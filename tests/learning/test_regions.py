@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from maxsum.learning.oracles.relaxed import Relaxed
 from scipy import sparse
 
 import maxsum as ms
@@ -14,6 +13,7 @@ from maxsum.learning import BlockFrankWolfe, CompactQP, LPObjective, RegionBundl
 from maxsum.learning.dual.planes import PlaneStore
 from maxsum.learning.dual.regions import RegionStore, fits, no_regions
 from maxsum.learning.learners import region_bundle
+from maxsum.learning.oracles.relaxed import Relaxed
 from maxsum.models import GraphModel, GraphSample
 
 
