@@ -255,7 +255,7 @@ def test_other_objectives_are_refused():
     with pytest.raises(UnsupportedProblemError, match="LPObjective"):
         ProximalPoint().fit(MarginObjective(obj.model))
     with pytest.raises(InvalidSampleError, match="step"):
-        Subgradient(step=0.0).fit(obj)
+        Subgradient(step_size=0.0).fit(obj)
     smooth = lp_objective(smoothing=0.1)
     for learner in (ProximalPoint(), Subgradient()):
         with pytest.raises(UnsupportedProblemError, match="smoothing"):

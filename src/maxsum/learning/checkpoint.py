@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "digest_arrays", "fingerprint", "load_checkpoint", "save_checkpoint"]
 
-VERSION = 1
+VERSION = 2
 FILE = Container(
     "checkpoint",
     b"maxsum checkpoint",

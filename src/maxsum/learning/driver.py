@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +14,17 @@ import numpy as np
 from ..core.errors import InvalidSampleError
 from ..core.result import Guarantee, Termination
 from ..inference.base import Interruptible, check_time_limit
-from .certificate import DualCertificate
+from .certificate import DualCertificate, LearningCertificate
 from .objectives.margin import Objective
 from .result import LearningPoint, LearningResult, relative
+from .state import pack, unpack
 
 log = logging.getLogger(__name__)
 LearningCallback = Callable[[LearningPoint], Any]
 
 
 @dataclass(frozen=True)
-class Learner(ABC):
+class Learner:
     """A method that minimises an `Objective`; it sees values, planes and weights, never graphs.
 
     Parameters
@@ -63,7 +63,10 @@ class Learner(ABC):
         self._check(objective)
         training = Training(self, objective, callback)
         with training:
-            self._run(objective, training, init)
+            if hasattr(self, "_run"):
+                self._run(objective, training, init)
+            else:
+                training.run(init)
         return training.result()
 
     def _check(self, objective: Objective) -> None:
@@ -75,8 +78,54 @@ class Learner(ABC):
         if isinstance(self.random_state, bool) or not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
             raise InvalidSampleError(f"random_state is {self.random_state!r}, wanted a whole number >= 0, so that runs repeat.")
 
-    @abstractmethod
-    def _run(self, objective: Objective, training: Training, init: Any) -> None: ...
+    def init(self, objective: Any, training: Training, start: Any = None) -> Any:
+        """The state before the first step: a dataclass that `maxsum.learning.state` can write.
+
+        Parameters
+        ----------
+        objective : Objective
+        training : Training
+        start : object, optional
+            What an earlier training left, for this learner to go on from: planes, or weights.
+        """
+        raise NotImplementedError
+
+    def step(self, state: Any, training: Training) -> None:
+        """One iteration, in place: offer weights and bounds to the training; `Training.end` if there is nothing left to do."""
+        raise NotImplementedError
+
+    def finish(self, state: Any, training: Training) -> None:
+        """What is to be done after the last step; nothing by default, and nothing after ``Ctrl-C``."""
+
+
+@dataclass
+class _Kept:
+    """What a checkpoint holds of a training beside the state of its learner.
+
+    Attributes
+    ----------
+    whole : bool
+        Whether the last step was over, not one of several parts of it.
+    from_state : bool
+        Whether the certificate comes from the state.
+    """
+
+    weights: np.ndarray
+    primal: float
+    dual: float
+    exact: bool
+    n_iter: int
+    n_calls: int
+    whole: bool
+    from_state: bool
+    certificate: LearningCertificate | None = None
+
+
+@dataclass
+class _File:
+    training: _Kept
+    oracle: dict[str, np.ndarray]
+    state: Any
 
 
 class Training(Interruptible):
@@ -97,6 +146,9 @@ class Training(Interruptible):
         self.extra: dict[str, Any] = {}
         self.state: Callable[[], dict[str, np.ndarray]] | None = None
         self.saved = time.perf_counter()
+        self.own: Any = None
+        self.passes = 1
+        self._ended: tuple[Termination, str] | None = None
 
     @property
     def relative_gap(self) -> float:
@@ -117,6 +169,21 @@ class Training(Interruptible):
             return True
         return False
 
+    def run(self, init: Any) -> None:
+        """The loop of all learners: a state, from nothing or from a checkpoint, then steps until one is the last."""
+        learner = self.learner
+        self.own = own = learner.init(self.objective, self, init)
+        over = self._resume()
+        while not over:
+            self.passes = 1
+            learner.step(own, self)
+            over = self.step(self.n_iter + self.passes)
+        learner.finish(own, self)
+
+    def end(self, termination: Termination, message: str = "") -> None:
+        """Let this step be the last one, unless another reason to stop comes first (the gap, the callback, the clock)."""
+        self._ended = termination, message
+
     def step(self, n_iter: int) -> bool:
         """Record an iteration; True if the training has to stop."""
         self.n_iter = n_iter
@@ -126,6 +193,8 @@ class Training(Interruptible):
             "%s iteration %d: objective %.6g, lower bound %.6g", type(self.learner).__name__, n_iter, self.primal, self.dual
         )
         stop = self._over(point)
+        if self._ended is not None and not stop:
+            self.termination, self.message, stop = self._ended[0], self._ended[1] or self.message, True
         self._maybe_save(stop)
         return stop
 
@@ -142,25 +211,62 @@ class Training(Interruptible):
         return point.iteration >= self.learner.max_iter
 
     def _maybe_save(self, last: bool) -> None:
-        if self.learner.checkpoint is None or self.state is None:
+        if self.learner.checkpoint is None or (self.state is None and self.own is None):
             return
         if last or time.perf_counter() - self.saved >= self.learner.checkpoint_seconds:
             self.save()
 
-    def save(self) -> None:
+    def save_within(self) -> bool:
+        """Write a checkpoint in the middle of a step, if it is time; whether it was written."""
+        if time.perf_counter() - self.saved < self.learner.checkpoint_seconds:
+            return False
+        return self.save(whole=False)
+
+    def save(self, whole: bool = True) -> bool:
         """Write a checkpoint now; a disk that cannot be written to is a warning, and training goes on."""
         from .checkpoint import save_checkpoint
 
-        assert self.state is not None
         calls = self.objective.n_calls - self.before[0]
-        own = {"best": self.weights, "scalars": np.array([self.primal, self.dual, self.n_iter, float(self.exact), calls])}
-        arrays = {**self.state(), **self.objective.state(), **own}
+        if self.own is not None:
+            given = not callable(self.certificate)
+            kept = _Kept(
+                self.weights, self.primal, self.dual, self.exact, self.n_iter, calls, whole, not given,
+                self.certificate if given else None,  # type: ignore[arg-type]
+            )  # fmt: skip
+            arrays = pack(_File(kept, self.objective.state(), self.own))
+        else:
+            assert self.state is not None
+            own = {"best": self.weights, "scalars": np.array([self.primal, self.dual, self.n_iter, float(self.exact), calls])}
+            arrays = {**self.state(), **self.objective.state(), **own}
+        self.saved = time.perf_counter()
         try:
             save_checkpoint(self.learner.checkpoint, self.learner, self.objective, arrays)  # type: ignore[arg-type]
         except OSError as error:
             log.warning("checkpoint %s was not written (%s); training goes on.", self.learner.checkpoint, error)
             self.extra["checkpoint_error"] = str(error)
-        self.saved = time.perf_counter()
+            return False
+        return True
+
+    def _resume(self) -> bool:
+        """Go on from the checkpoint, if there is one; the step that it was written after is recorded again, and may be the last."""
+        if self.learner.checkpoint is None or not Path(self.learner.checkpoint).exists():
+            return False
+        from .checkpoint import FILE, load_checkpoint
+
+        blank = _Kept(self.weights, 0.0, 0.0, False, 0, 0, True, True)
+        arrays = load_checkpoint(self.learner.checkpoint, self.learner, self.objective)
+        try:
+            found = unpack(arrays, _File(blank, {}, self.own))
+        except ValueError as error:
+            raise FILE.fault(self.learner.checkpoint, f"holds another state: {error}") from error
+        kept = found.training
+        self.weights, self.primal, self.dual, self.exact, self.n_iter = (
+            kept.weights, kept.primal, kept.dual, kept.exact, kept.n_iter,
+        )  # fmt: skip
+        self.before = (self.objective.n_calls - kept.n_calls, self.before[1])
+        self.certificate = self.own.certificate if kept.from_state else kept.certificate
+        self.objective.restore(found.oracle)
+        return self.step(self.n_iter) if kept.whole else False
 
     def resume(self) -> dict[str, np.ndarray] | None:
         """The state of a checkpoint of this learner and these data, or None if there is no file.

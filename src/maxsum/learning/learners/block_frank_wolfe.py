@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ...core.errors import UnsupportedProblemError
 from ...kernels.clock import Clock
+from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..dual.planes import PlaneStore, few_weights
 from ..dual.regions import RegionStore, fits
 from ..objectives.margin import Answer, MarginObjective, Objective
 from ..oracles.relaxed import Relaxed
 from ..result import relative
+from ..state import REBUILT
 
 _BATCH, _REGION_BATCH = 8, 2
 _STEPS, _VECTOR_STEPS = 10, 100
@@ -72,23 +74,39 @@ class BlockFrankWolfe(Learner):
                 f"BlockFrankWolfe minimises a MarginObjective, not a {type(objective).__name__}. Learners that do: CuttingPlane, Perceptron."
             )
 
-    def _run(self, objective: MarginObjective, training: Training, init: Any) -> None:  # type: ignore[override]
-        ascent = _Trained(self, objective, training, init)
-        training.state = ascent.state
-        training.extra["planes"] = ascent.store
+    def init(self, objective: MarginObjective, training: Training, start: Any = None) -> BlockState:
+        by_regions = self.corrective and self.regions and fits(objective)
+        if isinstance(start, (PlaneStore, RegionStore)) and start.objective is objective:
+            store: Any = start
+            store.rescale(objective.c)
+        else:
+            store = RegionStore(objective) if by_regions else PlaneStore(objective, self.max_planes)
+        random, fewest = np.random.default_rng(self.random_state), _REGION_BATCH if by_regions else _BATCH
+        state = BlockState(self, objective, store, random, fewest)
+        state.dual = store.refresh()
+        return state
+
+    def step(self, state: BlockState, training: Training) -> None:
+        """The first step evaluates the objective; the others are rounds over all examples, with an evaluation where it may be the last."""
+        training.extra["planes"] = state.store
         if not np.isfinite(training.primal):
-            ascent.evaluate()
-        near = most = self.tol * (_NEAR if objective.exact else _DEAR_NEAR)
-        while not training.step(training.n_iter + 1):
-            estimate = ascent.exact_round()
-            last = training.n_iter + 1 == self.max_iter or training.seconds_left <= 0
-            if estimate <= near or training.n_iter % _OFTEN == 0 or last:
-                gap = ascent.evaluate()
-                near = most if objective.exact else min(most, estimate * max(0.5, self.tol / gap) if gap > self.tol else most)
-        training.bound(ascent.store.refresh(), ascent.store.certificate)
-        training.extra["planes"] = ascent.store
+            state.evaluate(training)
+            return
+        exact, most = state.objective.exact, self.tol * (_NEAR if state.objective.exact else _DEAR_NEAR)
+        estimate = state.exact_round(training)
+        last = training.n_iter + 1 == self.max_iter or training.seconds_left <= 0
+        if estimate <= state.caution * most or training.n_iter % _OFTEN == 0 or last:
+            gap = state.evaluate(training)
+            near = min(most, estimate * max(0.5, self.tol / gap)) if not exact and gap > self.tol else most
+            state.caution = near / most if most > 0 else 1.0
+        training.extra["planes"] = state.store
+
+    def finish(self, state: BlockState, training: Training) -> None:
+        training.bound(state.store.refresh(), state.certificate)
+        training.extra["planes"] = state.store
 
 
+@dataclass(eq=False)
 class Ascent:
     """Dual ascent on the planes of one objective: the store of planes, the random order, the gaps that rule the passes.
 
@@ -98,20 +116,24 @@ class Ascent:
         Operations so far, of oracles and of steps.
     """
 
-    def __init__(
-        self,
-        learner: BlockFrankWolfe,
-        objective: MarginObjective,
-        store: PlaneStore | RegionStore,
-        random: np.random.Generator,
-        fewest: int = _BATCH,
-    ):
-        self.learner, self.objective, self.store, self.random = learner, objective, store, random
-        n = objective.n_examples
-        self.batch = min(n, learner.batch or max(fewest, -(-n // 8)))
+    learner: BlockFrankWolfe = field(metadata=REBUILT)
+    objective: MarginObjective = field(metadata=REBUILT)
+    store: PlaneStore | RegionStore
+    random: np.random.Generator
+    fewest: InitVar[int] = _BATCH
+    batch: int = field(init=False, metadata=REBUILT)
+    oracle_work: float = field(init=False, metadata=REBUILT)
+    gaps: np.ndarray = field(init=False)
+    exact_gaps: np.ndarray = field(init=False)
+    absorbed: int = 0
+    dual: float = 0.0
+    work: float = 0.0
+
+    def __post_init__(self, fewest: int) -> None:
+        n = self.objective.n_examples
+        self.batch = min(n, self.learner.batch or max(fewest, -(-n // 8)))
+        self.oracle_work = oracle_work(self.objective)
         self.gaps, self.exact_gaps = np.zeros(n), np.full(n, np.nan)
-        self.absorbed, self.dual, self.work = 0, 0.0, 0.0
-        self.oracle_work = oracle_work(objective)
 
     def query(self) -> np.ndarray:
         """Weights for the oracle, to be read before the next step: those of the dual, moved into the cone exactly."""
@@ -152,48 +174,39 @@ class Ascent:
             yield examples, slack
 
 
-class _Trained(Ascent):
-    """The ascent of one training: its bounds, evaluations and checkpoints."""
+@dataclass(eq=False)
+class BlockState(Ascent):
+    """The ascent of one training, with its bounds and evaluations.
 
-    def __init__(self, learner: BlockFrankWolfe, objective: MarginObjective, training: Training, init: Any):
-        kept = init if isinstance(init, (PlaneStore, RegionStore)) and init.objective is objective else None
-        state, by_regions = training.resume(), learner.corrective and learner.regions and fits(objective)
-        if state is not None or kept is None:
-            now = by_regions if state is None else "regions_base" in state
-            store: Any = RegionStore(objective) if now else PlaneStore(objective, learner.max_planes)
-        else:
-            store = kept
-            store.rescale(objective.c)
-        super().__init__(
-            learner, objective, store, np.random.default_rng(learner.random_state), _REGION_BATCH if by_regions else _BATCH
-        )
-        self.training = training
-        self.mean, self.steps = np.zeros(objective.n_weights), 0
-        if state is not None:
-            self.store.restore(state)
-            self.random.bit_generator.state = _unpack(state["random"])
-            self.gaps, self.exact_gaps, self.mean = (np.array(state[name]) for name in ("gaps", "exact_gaps", "mean"))
-            self.dual, self.steps, self.absorbed = float(state["own_dual"][0]), *(int(i) for i in state["counts"])
-            training.certificate = self.store.certificate
-        else:
-            self.dual = self.store.refresh()
+    Attributes
+    ----------
+    mean : ndarray
+        Weighted average of the weights of all batches so far, where `BlockFrankWolfe.averaging` wants it; ``steps`` is their number.
+    caution : float
+        Part of the usual distance to the tolerance at which an evaluation is worth its while: evaluations that came too early lower it.
+    """
 
-    def state(self) -> dict[str, np.ndarray]:
-        return {
-            **self.store.state(),
-            "random": _pack(self.random.bit_generator.state),
-            "own_dual": np.array([self.dual]),
-            "counts": np.array([self.steps, self.absorbed]),
-            "gaps": self.gaps,
-            "exact_gaps": self.exact_gaps,
-            "mean": self.mean,
-        }
+    mean: np.ndarray = field(init=False)
+    steps: int = 0
+    caution: float = 1.0
 
-    def evaluate(self) -> float:
+    def __post_init__(self, fewest: int) -> None:
+        super().__post_init__(fewest)
+        self.mean = np.zeros(self.objective.n_weights)
+
+    def make(self, name: str, kind: str) -> PlaneStore | RegionStore:
+        """An empty store, for a checkpoint that has one of the other kind."""
+        return RegionStore(self.objective) if kind == "RegionStore" else PlaneStore(self.objective, self.learner.max_planes)
+
+    def certificate(self) -> DualCertificate:
+        """The proof of the dual value."""
+        return self.store.certificate()
+
+    def evaluate(self, training: Training) -> float:
         """Ask all examples at one point: a primal value, and a new plane for each; returns the relative gap there."""
-        training, started = self.training, self.training.clock.used
+        started = training.clock.used
         self.dual = self.store.refresh()
-        training.bound(self.dual, self.store.certificate)
+        training.bound(self.dual, self.certificate)
         for w in (self.query(), feasible(self.objective, self.mean)) if self.learner.averaging else (self.query(),):
             answer = certain(self.objective, w, self.objective.ask(w), self.dual, self.learner.tol, training.seconds_left)
             primal = self.objective.primal(w, answer.upper)
@@ -203,7 +216,7 @@ class _Trained(Ascent):
             training.reserve = min(training.clock.used - started, _LAST_SHARE * training.time_limit)
         return relative(primal, self.dual)
 
-    def exact_round(self) -> float:
+    def exact_round(self, training: Training) -> float:
         """One round over all examples; returns an estimate of the relative gap."""
         slack, seen = np.zeros(self.objective.n_examples), 0
         for examples, own in self.batches(self.draw()):
@@ -212,10 +225,10 @@ class _Trained(Ascent):
             self.steps += 1
             if self.learner.averaging:
                 self.mean += 2.0 / (self.steps + 1) * (self.store.weights.value - self.mean)
-            if seen < self.objective.n_examples and self.training.seconds_left <= 0:
+            if seen < self.objective.n_examples and training.seconds_left <= 0:
                 return np.inf
         self.dual = self.store.refresh()
-        self.training.bound(self.dual, self.store.certificate)
+        training.bound(self.dual, self.certificate)
         w = self.store.weights.value
         return relative(self.objective.primal(w, slack), self.dual) if not self.learner.gap_sampling else 0.0
 

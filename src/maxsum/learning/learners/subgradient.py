@@ -30,28 +30,28 @@ class Subgradient(Learner):
         Return the average of the weights, the later ones counting more, where it is better.
     batch : int, optional
         Examples a step; by default a sixteenth of them.
-    step : float, optional
+    step_size : float, optional
         First step length for the ``lp`` surrogate, where the steps in weights and messages are normalised and go with
         :math:`1/\sqrt t`, as 000 writes (see `dual_subgradient.descend`); ten of them an iteration.
     """
 
     averaged: bool = True
     batch: int | None = None
-    step: float | None = None
+    step_size: float | None = None
 
     def _check(self, objective: Objective) -> None:
         super()._check(objective)
         if self.batch is not None and (isinstance(self.batch, bool) or self.batch < 1):
             raise InvalidSampleError(f"batch is {self.batch!r}, wanted a whole number >= 1.")
-        if self.step is not None and not 0 < self.step < np.inf:
-            raise InvalidSampleError(f"step is {self.step!r}, wanted a finite number > 0.")
+        if self.step_size is not None and not 0 < self.step_size < np.inf:
+            raise InvalidSampleError(f"step_size is {self.step_size!r}, wanted a finite number > 0.")
 
     def _run(self, objective: Objective, training: Training, init: Any) -> None:
         if objective.relaxed and isinstance(objective, MarginObjective):
             check_relaxed(self, objective)
             refuse_oracle(self, objective)
             objective.model.refuse_cliques("Subgradient of the lp surrogate")
-            descend(self, objective, training, self.step)
+            descend(self, objective, training, self.step_size)
             return
         n = objective.n_examples
         size = self.batch or max(1, -(-n // 16))
