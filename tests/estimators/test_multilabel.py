@@ -22,7 +22,8 @@ from maxsum.estimators.multilabel import MultiLabelClassifier
 from maxsum.estimators.multilabel_cv import MultiLabelClassifierCV
 from maxsum.inference import Exhaustive
 from maxsum.learning import BlockFrankWolfe, path
-from maxsum.learning.objectives.multilabel import MultiLabelObjective, SubsetAscent, best_labels, label_margins
+from maxsum.learning.learners.subset_ascent import SubsetAscent
+from maxsum.learning.objectives.multilabel import MultiLabelObjective, best_labels, label_margins
 from maxsum.models.multilabel import MultiLabelModel, label_graph, multiclass
 
 

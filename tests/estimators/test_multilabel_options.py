@@ -18,7 +18,7 @@ from maxsum import MultiLabelClassifier, MultiLabelClassifierCV
 from maxsum.core.errors import InvalidSampleError
 from maxsum.inference import TRWS
 from maxsum.learning import BlockFrankWolfe
-from maxsum.learning.objectives.multilabel import SubsetAscent
+from maxsum.learning.learners.subset_ascent import SubsetAscent
 from maxsum.losses import Hamming
 
 # ---- unknown labels --------------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from maxsum.core.result import Termination
 from maxsum.kernels import smoothed as kernels
 from maxsum.learning import LPObjective, TrivialObjective
 from maxsum.learning.learners.compact_qp import CompactQP, slacks
-from maxsum.learning.objectives.smoothed import SmoothedLP, SmoothedObjective
+from maxsum.learning.learners.smoothed_lp import SmoothedLP
+from maxsum.learning.objectives.smoothed import SmoothedObjective
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.multilabel import MultiLabelModel
 from tests.reference.lp_m3n import local_examples, polytope

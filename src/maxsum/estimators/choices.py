@@ -14,11 +14,12 @@ from ..inference.base import Clock, check_time_limit
 from ..learning.driver import Learner
 from ..learning.learners.perceptron import Perceptron
 from ..learning.learners.quasi_newton import ProjectedQuasiNewton
+from ..learning.learners.smoothed_lp import SmoothedLP
+from ..learning.learners.subset_ascent import SubsetAscent
 from ..learning.objectives.likelihood import LikelihoodObjective
 from ..learning.objectives.lp import LPObjective
 from ..learning.objectives.margin import MarginObjective, Objective
-from ..learning.objectives.multilabel import SubsetAscent, SubsetOracle
-from ..learning.objectives.smoothed import SmoothedLP
+from ..learning.objectives.multilabel import SubsetOracle
 from ..learning.oracles.exact import BracketOracle, ForestOracle, SolverOracle
 from ..learning.oracles.relaxed import RelaxedOracle
 from ..learning.result import LearningResult

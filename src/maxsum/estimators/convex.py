@@ -16,9 +16,9 @@ from ..executors.threads import thread_map
 from ..inference.base import Run
 from ..learning.learners.grow import TreeGrower
 from ..learning.learners.quasi_newton import ProjectedQuasiNewton
+from ..learning.learners.smoothed_lp import SmoothedLP
 from ..learning.objectives.logistic import LogisticObjective, predict_logistic
 from ..learning.objectives.qp import QPObjective, predict_convex
-from ..learning.objectives.smoothed import SmoothedLP
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
 from ..models.graph_model import GraphModel

@@ -12,9 +12,10 @@ from ..core.graph import Graph
 from ..inference.base import Clock
 from ..learning.driver import Learner
 from ..learning.learners.cutting_plane import CuttingPlane
+from ..learning.learners.subset_ascent import SubsetAscent, unsuited
 from ..learning.objectives.lp import LPObjective
 from ..learning.objectives.margin import MarginObjective, check_C
-from ..learning.objectives.multilabel import MOST_ENUMERATED, MultiLabelObjective, SubsetAscent, unsuited
+from ..learning.objectives.multilabel import MOST_ENUMERATED, MultiLabelObjective
 from ..learning.result import LearningPoint, LearningResult
 from ..losses import Hamming
 from ..models.bound import BoundModel

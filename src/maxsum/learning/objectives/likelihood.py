@@ -10,28 +10,23 @@ On forests and graphs of small width :math:`\log Z` is exact; elsewhere it is re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ...core.elimination import elimination_order
-from ...core.errors import CertificateError, InvalidSampleError, UnsupportedProblemError
+from ...core.errors import CertificateError, InvalidSampleError
 from ...core.problem import Problem
 from ...inference.log_elimination import eliminate
 from ...inference.log_partition import MAX_CELLS, LogPartition
 from ...models.bound import BoundModel, Encoded, Tables
 from ...models.multilabel import MultiLabelBound
 from ..certificate import Check, Proven
-from ..driver import LearningCallback, Training
-from ..learners.limited_memory import minimise
-from ..learners.quasi_newton import ProjectedQuasiNewton
 from ..proofs.evaluation import Slacks, total, trees
 from ..proofs.feature_sums import EPS, PAIRWISE, FeatureSum
 from ..proofs.forests import Forest, Scores, beliefs, log_sums, scores_of
 from ..proofs.tangents import marginal_tangent
-from ..result import LearningResult
 from .margin import _sample_weight, check_C
 from .smooth import Evaluation, SmoothObjective
 
@@ -39,7 +34,6 @@ _FIRST_SHARE = 1e-2
 _LAST_SHARE = 1e-13
 _PROOF = 1e-12  # how far a bound may be from its minimum in a check, for a node: far below what claims are held to
 _THIN = 0.3
-_VECTORS, _FEWEST = 2**27, 5
 
 
 class Marginals(NamedTuple):
@@ -323,47 +317,6 @@ class LikelihoodObjective(SmoothObjective):
         if n == self.n_examples:
             return "sums over labellings are exact"
         return f"sums over labellings are exact for {n} of {self.n_examples} samples, and a tree-reweighted upper bound for the others"
-
-
-@dataclass(frozen=True)
-class MaximumLikelihood(ProjectedQuasiNewton):
-    """The learner of likelihoods: L-BFGS, projected for a cone, with a proven gap as the objective is strongly convex.
-
-    ``extra`` of the result says with ``sums`` whether sums over labellings are ``"exact"`` or, for some sample, a ``"bound"``: then
-    ``objective`` and ``lower_bound`` are those of the bound, which is never below the negative log-likelihood. With very many weights
-    ``memory`` is cut down.
-    """
-
-    def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
-        """Minimise a `LikelihoodObjective`.
-
-        Parameters
-        ----------
-        objective : LikelihoodObjective
-        callback : callable, optional
-            Called with a `LearningPoint` after each iteration; a true return value stops the training.
-        init : array-like, shape (n_weights,), optional
-            Weights to start from.
-        """
-        if not isinstance(objective, LikelihoodObjective):
-            raise UnsupportedProblemError(
-                f"MaximumLikelihood got a {type(objective).__name__}, wanted a LikelihoodObjective. Other smooth objectives: "
-                "ProjectedQuasiNewton."
-            )
-        result = super().fit(objective, callback, init)
-        result.extra["sums"] = "exact" if objective.exact.all() else "bound"
-        w = result.weights if objective.free else objective.cone.repair(result.weights)
-        if np.array_equal(w, result.weights):
-            return result
-        found = objective.ask(w)
-        return replace(result, weights=w, objective=found.value + found.error)
-
-    def _run(self, objective: Any, training: Training, init: Any) -> None:
-        few = max(_FEWEST, _VECTORS // (2 * max(1, objective.n_weights)) - 1)
-        if objective.free and objective.exact.all():
-            minimise(objective, training, init, min(self.memory, few))
-        else:
-            ProjectedQuasiNewton._run(replace(self, memory=min(self.memory, few)), objective, training, init)
 
 
 class _Features:

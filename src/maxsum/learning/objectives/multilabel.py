@@ -1,33 +1,21 @@
-"""Large-margin learning of labels that see each other: an objective that keeps features once, and a learner for few labels."""
+"""Large-margin learning of labels that see each other: an objective that keeps features once."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from ...core.errors import UnsupportedProblemError
 from ...kernels.design import Design
 from ...kernels.multilabel import best_subsets, max_marginals, pair_sums
 from ...kernels.planes import Scratch, largest_difference
-from ...kernels.subset_ascent import ascend
 from ...losses import Loss, as_loss
 from ...models.multilabel import MultiLabelBound
-from ..certificate import DualCertificate
-from ..driver import Learner, Training
-from ..learners.block_frank_wolfe import _pack, _unpack
-from ..result import relative
-from .margin import Answer, MarginObjective, Objective, choose_oracle, loss_table, refuse_oracle
+from .margin import Answer, MarginObjective, Objective, choose_oracle, loss_table
 
 MOST_ENUMERATED, MOST_IN_FOREST = 18, 12
-MOST_STORED = 8
-_OFTEN, _NEAR = 10, 1.5
-_ACTIVE_PASSES, _ACTIVE, _PAYS = 1000, 0.3, 0.5
 
 
 class SubsetOracle:
@@ -113,151 +101,9 @@ class MultiLabelObjective(MarginObjective):
         return value
 
 
-@dataclass(frozen=True)
-class SubsetAscent(Learner):
-    r"""Dual block-coordinate ascent with a multiplier for every subset of at most `MOST_STORED` labels:
-
-    .. math:: \max_\alpha \sum_{j, S} \alpha_{jS} L(y_j, S) - \tfrac12\|w(\alpha)\|^2,\qquad \textstyle\sum_S \alpha_{jS} = c_j.
-
-    A visit of an example scores all its subsets exactly and moves multipliers by pairwise steps with closed-form line search.
-
-    Parameters
-    ----------
-    max_steps : int
-        Pairwise steps of a visit.
-    """
-
-    max_steps: int = 10
-
-    def _check(self, objective: Objective) -> None:
-        super()._check(objective)
-        if not isinstance(objective, MultiLabelObjective):
-            raise UnsupportedProblemError(
-                f"SubsetAscent minimises a MultiLabelObjective, not a {type(objective).__name__}. Use BlockFrankWolfe."
-            )
-        why = unsuited(objective.model)
-        if why:
-            raise UnsupportedProblemError(f"SubsetAscent {why}. Use BlockFrankWolfe.")
-        refuse_oracle(self, objective)
-
-    def _run(self, objective: MultiLabelObjective, training: Training, init: Any) -> None:  # type: ignore[override]
-        ascent = _Ascent(self, objective, training, init)
-        training.state = ascent.state
-        training.extra["planes"] = ascent
-        if not np.isfinite(training.primal):
-            ascent.evaluate()
-        while not training.step(training.n_iter + 1):
-            estimate = ascent.one_pass()
-            last = training.n_iter + 1 == self.max_iter or training.seconds_left <= 0
-            if estimate <= _NEAR * self.tol or training.n_iter % _OFTEN == 0 or last:
-                ascent.evaluate()
-
-
 def is_small(model: MultiLabelBound) -> bool:
     """Whether trying all subsets of the labels is the way to the best; forests of many labels have a better one."""
     return model.graph.n_nodes <= (MOST_IN_FOREST if model.graph.is_forest else MOST_ENUMERATED)
-
-
-def unsuited(model: MultiLabelBound) -> str:
-    """Why `SubsetAscent` cannot learn a model; empty if it can."""
-    if model.graph.n_nodes > MOST_STORED:
-        return f"takes at most {MOST_STORED} labels, not {model.graph.n_nodes}"
-    if not model.cone.is_free or (model.edge_index < 0).any():
-        return "takes general potentials only"
-    return ""
-
-
-class _Ascent:
-    """One training: multipliers (n, 2^L) of all subsets, and the weights they make."""
-
-    def __init__(self, learner: SubsetAscent, objective: MultiLabelObjective, training: Training, init: Any):
-        self.learner, self.objective, self.training = learner, objective, training
-        model, n = objective.model, objective.n_examples
-        self.random = np.random.default_rng(learner.random_state)
-        self.truth = np.asarray(model.labels).reshape(n, -1)
-        n_labels = self.truth.shape[1]
-        self.subsets = (np.arange(1 << n_labels)[:, None] >> np.arange(n_labels)) & 1
-        self.own_subset = objective._truth
-        x = model.data.x
-        self.x = np.zeros((0, 0)) if sparse.issparse(x) else np.ascontiguousarray(x, dtype=np.float64)
-        rows = sparse.csr_array(x) if sparse.issparse(x) else sparse.csr_array((0, 0))
-        self.rows = (rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data.astype(np.float64))
-        self.norm = np.asarray(
-            x.multiply(x).sum(axis=1) if sparse.issparse(x) else (x * x).sum(axis=1), dtype=np.float64
-        ).ravel()
-        self.gaps, self.alpha = np.zeros(n), np.zeros((n, 1 << n_labels))
-        if isinstance(init, _Ascent) and init.objective is objective:
-            total = init.alpha.sum(axis=1)
-            self.alpha = init.alpha * np.divide(objective.c, total, out=np.zeros(n), where=total > 0)[:, None]
-            self.alpha[np.arange(n), self.own_subset] += np.maximum(0.0, objective.c - self.alpha.sum(axis=1))
-        else:
-            self.alpha[np.arange(n), self.own_subset] = objective.c
-        state = training.resume()
-        if state is not None:
-            self.alpha = np.array(state["alpha"])
-            self.random.bit_generator.state = _unpack(state["random"])
-            training.certificate = self.certificate
-        self.refresh()
-
-    def state(self) -> dict[str, np.ndarray]:
-        return {"alpha": self.alpha, "random": _pack(self.random.bit_generator.state)}
-
-    def refresh(self) -> None:
-        """Weights and dual value from the multipliers, without the rounding of many small steps."""
-        model, x = self.objective.model, self.objective.model.data.x
-        mass = self.alpha.sum(axis=1)
-        used = self.alpha @ self.subsets.astype(np.float64)
-        edges = model.graph.edges
-        node = np.asarray(x.T @ (mass[:, None] * self.truth - used)).T
-        each = -self.alpha.sum(axis=0) + np.bincount(self.own_subset, weights=mass, minlength=len(self.subsets))
-        tables = np.zeros((len(edges), 2, 2))
-        for e, (u, v) in enumerate(edges):
-            np.add.at(tables[e], (self.subsets[:, u], self.subsets[:, v]), each)
-        self.node, self.tables = np.ascontiguousarray(node), tables
-        self.w = np.concatenate([self.node.ravel(), tables.ravel()])
-        loss = self.objective.loss_table.reshape(len(used), -1, 2)
-        self.dual = float((loss[:, :, 0] * (mass[:, None] - used) + loss[:, :, 1] * used).sum() - 0.5 * (self.w @ self.w))
-        self.training.bound(self.dual, self.certificate)
-
-    def one_pass(self) -> float:
-        """Visit all examples in random order; returns an estimate of the relative gap."""
-        objective = self.objective
-        edges = objective.model.graph.edges
-        own, pair = reduced(self.tables, edges, len(self.node))
-        order = self.random.permutation(objective.n_examples)
-        started = time.perf_counter()
-        gaps, gain, visits = self.gaps, 0.0, 0
-        for i in range(1 + _ACTIVE_PASSES):
-            more = ascend(
-                order, self.x, *self.rows, self.norm, objective.loss_gain, edges, self.alpha, self.node, self.tables, own, pair,
-                self.learner.max_steps, gaps,
-            )  # fmt: skip
-            objective.n_calls += len(order)
-            if i == 0:
-                total = float(gaps.sum())
-                gaps = gaps.copy()
-            pays = more * visits >= _PAYS * gain * len(order) and more > 1e-12 * abs(self.dual)
-            gain, visits = gain + more, visits + len(order)
-            order = order[gaps[order] > _ACTIVE * gaps[order].mean()]
-            if not pays or not len(order):
-                break
-            order = self.random.permutation(order)
-        self.training.qp_seconds += time.perf_counter() - started
-        self.refresh()
-        return relative(self.dual + total, self.dual)
-
-    def evaluate(self) -> None:
-        """The primal value at the present weights."""
-        answer = self.objective.ask(self.w)
-        self.training.offer(self.w, self.objective.primal(self.w, answer.upper), True)
-
-    def certificate(self) -> DualCertificate:
-        """Subsets with weight, as a proof of the dual value."""
-        alpha = self.alpha.copy()
-        alpha[np.arange(len(alpha)), self.own_subset] = 0.0
-        example, subset = np.nonzero(alpha)
-        keys = tuple(self.subsets[subset].astype(np.int32))
-        return DualCertificate(example.astype(np.int64), keys, alpha[example, subset], np.zeros(0))
 
 
 def reduced(tables: np.ndarray, edges: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,27 +13,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ...core.errors import CertificateError, InvalidSampleError, UnsupportedProblemError
+from ...core.errors import CertificateError, InvalidSampleError
 from ...executors.threads import fixed_split, thread_map
 from ...kernels import smoothed as kernels
 from ...kernels.local_polytope import expected_difference
 from ...kernels.net import adjacency
 from ..certificate import Check, Proven, multipliers
-from ..driver import LearningCallback
-from ..dual.pseudo_marginals import PseudoMarginals
 from ..learners.compact_qp import check_lp, slacks
-from ..learners.quasi_newton import ProjectedQuasiNewton
 from ..proofs.evaluation import Slacks, total
 from ..proofs.feature_sums import EPS, PAIRWISE, FeatureSum
 from ..proofs.forests import scores_of
 from ..proofs.tangents import marginal_tangent
-from ..result import LearningResult
-from .margin import refuse_oracle
 from .smooth import Evaluation, GradientCertificate, SmoothObjective
 
 _FIRST_SHARE = 1e-2
@@ -277,56 +272,6 @@ def restored(smooth: SmoothedObjective) -> Iterator[None]:
         yield
     finally:
         smooth.restore(before)
-
-
-@dataclass(frozen=True)
-class SmoothedLP(ProjectedQuasiNewton):
-    """The learner of the smoothed LP-M3N: L-BFGS (projected, for a cone) in the weights, sweeps of messages inside.
-
-    ``objective`` and ``lower_bound`` of the result are those of the smoothed problem. What is proven for the problem without smoothing
-    is in ``extra``: ``lp_objective``, ``lp_lower_bound`` and its ``lp_certificate``; beside them ``messages`` (2, E, K), ``smoothing``,
-    ``smoothing_error`` (the most by which smoothing lifts the objective) and ``n_rounds``.
-    """
-
-    def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
-        """Minimise the smoothed objective.
-
-        Parameters
-        ----------
-        objective : LPObjective or SmoothedObjective
-            The first with ``smoothing`` > 0.
-        callback : callable, optional
-            Called with a `LearningPoint` after each iteration; a true return value stops the training.
-        init : array-like, shape (n_weights,), optional
-            Weights to start from.
-        """
-        if not isinstance(objective, SmoothedObjective):
-            if not getattr(objective, "smoothing", 0.0) > 0:
-                raise UnsupportedProblemError(
-                    f"SmoothedLP got a {type(objective).__name__} without smoothing, wanted LPObjective(..., smoothing > 0). Learners "
-                    "for the linear relaxation itself: BlockFrankWolfe, CuttingPlane, CompactQP."
-                )
-            refuse_oracle(self, objective)
-            objective = SmoothedObjective(objective, objective.smoothing)
-        return finished(objective, super().fit(objective, callback, init))
-
-
-def finished(smooth: SmoothedObjective, result: LearningResult) -> LearningResult:
-    """The result with weights exactly in the cone, their objective in plain numpy, and what is proven without smoothing."""
-    w = smooth.cone.repair(result.weights)
-    value = smooth.evaluate(w)
-    marginals = PseudoMarginals(smooth.objective, smooth.node, smooth.edge, smooth.n_jobs)
-    proof = result.certificate
-    if isinstance(proof, GradientCertificate):
-        proof = SmoothedCertificate(proof.points, proof.alpha, smooth.smoothing)
-    extra = {
-        **result.extra, "messages": smooth.messages.copy(), "smoothing": smooth.smoothing, "n_rounds": smooth.n_rounds,
-        "smoothing_error": smooth.smoothing_error(), "lp_objective": smooth.objective.primal(w, np.maximum(smooth.slack, 0.0)),
-        "lp_lower_bound": marginals.dual, "lp_certificate": marginals.certificate(),
-    }  # fmt: skip
-    both = f"{extra['lp_lower_bound']:.8g} and {extra['lp_objective']:.8g}"
-    message = f"{result.message} Without smoothing it is between {both}."
-    return replace(result, weights=w, objective=value, certificate=proof, message=message, extra=extra)
 
 
 def check_smoothing(smoothing: Any) -> float:

@@ -1,0 +1,58 @@
+"""MaximumLikelihood: L-BFGS for conditional random fields, with a proven gap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import UnsupportedProblemError
+from ..driver import LearningCallback, Training
+from ..objectives.likelihood import LikelihoodObjective
+from ..result import LearningResult
+from .limited_memory import minimise
+from .quasi_newton import ProjectedQuasiNewton
+
+_VECTORS, _FEWEST = 2**27, 5
+
+
+@dataclass(frozen=True)
+class MaximumLikelihood(ProjectedQuasiNewton):
+    """The learner of likelihoods: L-BFGS, projected for a cone, with a proven gap as the objective is strongly convex.
+
+    ``extra`` of the result says with ``sums`` whether sums over labellings are ``"exact"`` or, for some sample, a ``"bound"``: then
+    ``objective`` and ``lower_bound`` are those of the bound, which is never below the negative log-likelihood. With very many weights
+    ``memory`` is cut down.
+    """
+
+    def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
+        """Minimise a `LikelihoodObjective`.
+
+        Parameters
+        ----------
+        objective : LikelihoodObjective
+        callback : callable, optional
+            Called with a `LearningPoint` after each iteration; a true return value stops the training.
+        init : array-like, shape (n_weights,), optional
+            Weights to start from.
+        """
+        if not isinstance(objective, LikelihoodObjective):
+            raise UnsupportedProblemError(
+                f"MaximumLikelihood got a {type(objective).__name__}, wanted a LikelihoodObjective. Other smooth objectives: "
+                "ProjectedQuasiNewton."
+            )
+        result = super().fit(objective, callback, init)
+        result.extra["sums"] = "exact" if objective.exact.all() else "bound"
+        w = result.weights if objective.free else objective.cone.repair(result.weights)
+        if np.array_equal(w, result.weights):
+            return result
+        found = objective.ask(w)
+        return replace(result, weights=w, objective=found.value + found.error)
+
+    def _run(self, objective: Any, training: Training, init: Any) -> None:
+        few = max(_FEWEST, _VECTORS // (2 * max(1, objective.n_weights)) - 1)
+        if objective.free and objective.exact.all():
+            minimise(objective, training, init, min(self.memory, few))
+        else:
+            ProjectedQuasiNewton._run(replace(self, memory=min(self.memory, few)), objective, training, init)
