@@ -63,10 +63,7 @@ class Learner:
         self._check(objective)
         training = Training(self, objective, callback)
         with training:
-            if hasattr(self, "_run"):
-                self._run(objective, training, init)
-            else:
-                training.run(init)
+            training.run(init)
         return training.result()
 
     def _check(self, objective: Objective) -> None:
@@ -129,7 +126,19 @@ class _File:
 
 
 class Training(Interruptible):
-    """State of one fit: clock, best weights and bound, trace, checkpoints."""
+    """One fit: clock, best weights and bound, trace, checkpoints, and the loop itself.
+
+    Attributes
+    ----------
+    state : object
+        That of the learner.
+    passes : int
+        Iterations that a step counts for; a step may set it.
+    durable : bool
+        Whether a checkpoint has to survive a crash of the machine.
+    """
+
+    durable = True
 
     def __init__(self, learner: Learner, objective: Objective, callback: LearningCallback | None):
         super().__init__(learner.time_limit)
@@ -144,9 +153,8 @@ class Training(Interruptible):
         self.n_iter, self.qp_seconds = 0, 0.0
         self.trace: list[LearningPoint] = []
         self.extra: dict[str, Any] = {}
-        self.state: Callable[[], dict[str, np.ndarray]] | None = None
         self.saved = time.perf_counter()
-        self.own: Any = None
+        self.state: Any = None
         self.passes = 1
         self._ended: tuple[Termination, str] | None = None
 
@@ -172,13 +180,13 @@ class Training(Interruptible):
     def run(self, init: Any) -> None:
         """The loop of all learners: a state, from nothing or from a checkpoint, then steps until one is the last."""
         learner = self.learner
-        self.own = own = learner.init(self.objective, self, init)
+        self.state = state = learner.init(self.objective, self, init)
         over = self._resume()
         while not over:
             self.passes = 1
-            learner.step(own, self)
+            learner.step(state, self)
             over = self.step(self.n_iter + self.passes)
-        learner.finish(own, self)
+        learner.finish(state, self)
 
     def end(self, termination: Termination, message: str = "") -> None:
         """Let this step be the last one, unless another reason to stop comes first (the gap, the callback, the clock)."""
@@ -195,7 +203,9 @@ class Training(Interruptible):
         stop = self._over(point)
         if self._ended is not None and not stop:
             self.termination, self.message, stop = self._ended[0], self._ended[1] or self.message, True
-        self._maybe_save(stop)
+        due = stop or time.perf_counter() - self.saved >= self.learner.checkpoint_seconds
+        if due and self.learner.checkpoint is not None:
+            self.save()
         return stop
 
     def _over(self, point: LearningPoint) -> bool:
@@ -210,42 +220,30 @@ class Training(Interruptible):
             return True
         return point.iteration >= self.learner.max_iter
 
-    def _maybe_save(self, last: bool) -> None:
-        if self.learner.checkpoint is None or (self.state is None and self.own is None):
-            return
-        if last or time.perf_counter() - self.saved >= self.learner.checkpoint_seconds:
-            self.save()
-
     def save_within(self) -> bool:
         """Write a checkpoint in the middle of a step, if it is time; whether it was written."""
-        if time.perf_counter() - self.saved < self.learner.checkpoint_seconds:
-            return False
-        return self.save(whole=False)
+        due = time.perf_counter() - self.saved >= self.learner.checkpoint_seconds
+        return due and self.learner.checkpoint is not None and self.save(whole=False)
 
     def save(self, whole: bool = True) -> bool:
         """Write a checkpoint now; a disk that cannot be written to is a warning, and training goes on."""
         from .checkpoint import save_checkpoint
 
-        calls = self.objective.n_calls - self.before[0]
-        if self.own is not None:
-            given = not callable(self.certificate)
-            kept = _Kept(
-                self.weights, self.primal, self.dual, self.exact, self.n_iter, calls, whole, not given,
-                self.certificate if given else None,  # type: ignore[arg-type]
-            )  # fmt: skip
-            arrays = pack(_File(kept, self.objective.state(), self.own))
-        else:
-            assert self.state is not None
-            own = {"best": self.weights, "scalars": np.array([self.primal, self.dual, self.n_iter, float(self.exact), calls])}
-            arrays = {**self.state(), **self.objective.state(), **own}
-        self.saved = time.perf_counter()
+        given = None if callable(self.certificate) else self.certificate
+        kept = _Kept(
+            self.weights, self.primal, self.dual, self.exact, self.n_iter, self.objective.n_calls - self.before[0], whole,
+            callable(self.certificate), given,
+        )  # fmt: skip
+        arrays = pack(_File(kept, self.objective.state(), self.state))
         try:
-            save_checkpoint(self.learner.checkpoint, self.learner, self.objective, arrays)  # type: ignore[arg-type]
+            save_checkpoint(self.learner.checkpoint, self.learner, self.objective, arrays, self.durable)  # type: ignore[arg-type]
+            return True
         except OSError as error:
             log.warning("checkpoint %s was not written (%s); training goes on.", self.learner.checkpoint, error)
             self.extra["checkpoint_error"] = str(error)
             return False
-        return True
+        finally:
+            self.saved = time.perf_counter()
 
     def _resume(self) -> bool:
         """Go on from the checkpoint, if there is one; the step that it was written after is recorded again, and may be the last."""
@@ -256,7 +254,7 @@ class Training(Interruptible):
         blank = _Kept(self.weights, 0.0, 0.0, False, 0, 0, True, True)
         arrays = load_checkpoint(self.learner.checkpoint, self.learner, self.objective)
         try:
-            found = unpack(arrays, _File(blank, {}, self.own))
+            found = unpack(arrays, _File(blank, {}, self.state))
         except ValueError as error:
             raise FILE.fault(self.learner.checkpoint, f"holds another state: {error}") from error
         kept = found.training
@@ -264,26 +262,9 @@ class Training(Interruptible):
             kept.weights, kept.primal, kept.dual, kept.exact, kept.n_iter,
         )  # fmt: skip
         self.before = (self.objective.n_calls - kept.n_calls, self.before[1])
-        self.certificate = self.own.certificate if kept.from_state else kept.certificate
+        self.certificate = self.state.certificate if kept.from_state else kept.certificate
         self.objective.restore(found.oracle)
         return self.step(self.n_iter) if kept.whole else False
-
-    def resume(self) -> dict[str, np.ndarray] | None:
-        """The state of a checkpoint of this learner and these data, or None if there is no file.
-
-        A state is saved inside `step`; ``n_iter`` is set so that the learner's next call repeats that step.
-        """
-        if self.learner.checkpoint is None or not Path(self.learner.checkpoint).exists():
-            return None
-        from .checkpoint import load_checkpoint
-
-        state = load_checkpoint(self.learner.checkpoint, self.learner, self.objective)
-        self.weights = np.array(state["best"])
-        self.primal, self.dual, n_iter, exact, calls = (float(v) for v in state["scalars"])
-        self.n_iter, self.exact = int(n_iter) - 1, bool(exact)
-        self.before = (self.objective.n_calls - int(calls), self.before[1])
-        self.objective.restore(state)
-        return state
 
     def result(self) -> LearningResult:
         objective = self.objective

@@ -96,8 +96,8 @@ class _Writer:
         if isinstance(value, (list, tuple)):
             return {"tuples" if isinstance(value, tuple) else "list": self._list(value, name)}
         if _keeps_itself(value):
-            kept = {key: self.array(np.asarray(own), f"{name}/{key}") for key, own in value.state().items()}
-            return {"kept": type(value).__name__, "arrays": kept}
+            own = {key: self.write(part, f"{name}/{key}") for key, part in value.state().items()}
+            return {"kept": type(value).__name__, "parts": own}
         raise TypeError(f"{name or 'the state'} is a {type(value).__name__}, which a state cannot hold; mark it as rebuilt.")
 
     def _fields(self, value: Any, names: Any, name: str) -> dict[str, Any]:
@@ -160,9 +160,9 @@ class _Reader:
                 return self._list(own, make)
             case {"tuples": own}:
                 return tuple(self._list(own, make))
-            case {"kept": kind, "arrays": names}:
+            case {"kept": kind, "parts": parts}:
                 target = into if type(into).__name__ == kind else make(kind)
-                target.restore({key: self.array(name) for key, name in names.items()})
+                target.restore({key: self.read(one, None, make) for key, one in parts.items()})
                 return target
         raise KeyError(f"the layout has the entry {str(node)[:80]}")
 

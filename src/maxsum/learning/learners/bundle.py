@@ -14,6 +14,7 @@ from ..objectives.dual_bound import BoundPoint, DualBound
 from .block_frank_wolfe import feasible
 
 _IDLE = 20
+_KEPT = ("labels", "offset", "examples", "idle", "gram_w", "gram_s", "alpha", "centre", "scale")
 
 
 class Ragged:
@@ -236,6 +237,20 @@ class Bundle:
                 bound.add(node, edge, k, whole, weight)
                 share[k] += weight
         return bound.settled(node, edge, 1.0 - share)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps; `recentre` makes the rest."""
+        return {name: getattr(self, name) for name in _KEPT} | {
+            name: [rows.ptr, *rows.columns] for name, rows in (("vectors", self.vectors), ("turns", self.turns))
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """What `state` gave."""
+        for name in _KEPT:
+            setattr(self, name, state[name])
+        for rows, name in ((self.vectors, "vectors"), (self.turns, "turns")):
+            rows.ptr, *rows._data = state[name]
+        self.recentre(self.centre, self.scale)
 
 
 def _bordered(gram: np.ndarray, columns: np.ndarray) -> np.ndarray:

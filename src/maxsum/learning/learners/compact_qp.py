@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +17,36 @@ from ..dual.associative import associative_bound
 from ..dual.pseudo_marginals import PseudoMarginals
 from ..objectives.dual_bound import check_relaxed
 from ..objectives.margin import MarginObjective, refuse_oracle
+from ..state import REBUILT
 from .compact_program import Program, edge_tables, n_nonzeros
 
 SOLVERS = ("piqp", "clarabel")
-_ATTEMPTS = 3
-_FINEST = 1e-11
-_ASKED = 0.1
-_CHUNK = 2**20
+_CHUNK = 2**20  # entries of tables of edges at a time, 8 MB
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the solver is asked.
+
+    Attributes
+    ----------
+    attempts : int
+        Most calls of the solver.
+    finest : float
+        Its smallest tolerance: below, interior points of programs in double precision get no better.
+    asked : float
+        Its first tolerance, in units of that of the learner; the gap is wider than what the solver reports, as its answer is repaired.
+    finer : float
+        What a tolerance that did not suffice is multiplied with.
+    """
+
+    attempts: int = 3
+    finest: float = 1e-11
+    asked: float = 0.1
+    finer: float = 0.01
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -67,47 +90,72 @@ class CompactQP(Learner):
                 "Use the default learner of the lp surrogate, or force it with a larger max_nonzeros."
             )
 
-    def _run(self, objective: Any, training: Training, init: Any) -> None:
-        w = objective.cone.repair(np.zeros(objective.n_weights))
-        size = objective.model.n_labels
-        messages = np.zeros((2, len(objective.design.edges), size)), np.zeros((len(objective.design.member), size))
-        self._report(objective, training, w, messages)
-        program = Program.of(objective)
-        training.extra |= program.size()
-        eps = _ASKED * max(self.tol, _FINEST)
-        for attempt in range(_ATTEMPTS):
-            if training.seconds_left <= 0:
-                training.termination = Termination.time_limit
-                return
-            started = time.perf_counter()
-            found = _SOLVE[self.solver](program, max(eps, _FINEST), self.max_iter, training.seconds_left)
-            training.qp_seconds += time.perf_counter() - started
-            if found is not None and np.isfinite(found.x).all():
-                training.extra |= {
-                    "status": found.status, "primal_residual": found.primal_residual, "dual_residual": found.dual_residual,
-                    "qp_iterations": found.n_iter,
-                }  # fmt: skip
-                w = objective.cone.repair(found.x[: objective.n_weights])
-                messages = program.messages(objective, w, found.x), program.clique_messages(found.x)
-                self._report(objective, training, w, messages, *program.marginals(objective, found.z))
-            if training.step(attempt + 1) or eps <= _FINEST:
-                break
-            eps *= 0.01
-        if training.termination == Termination.iteration_limit and training.relative_gap > self.tol:
-            training.termination = Termination.stalled
+    def init(self, objective: Any, training: Training, start: Any = None) -> CompactState:
+        return CompactState(objective, _TUNING.asked * max(self.tol, _TUNING.finest))
 
-    @staticmethod
-    def _report(
-        objective: Any,
+    def step(self, state: CompactState, training: Training) -> None:
+        """One call of the solver, each with finer settings than the one before."""
+        objective = state.objective
+        if not np.isfinite(training.primal):
+            size = objective.model.n_labels
+            messages = np.zeros((2, len(objective.design.edges), size)), np.zeros((len(objective.design.member), size))
+            state.report(training, objective.cone.repair(np.zeros(objective.n_weights)), messages)
+        program = state.program = state.program or Program.of(objective)
+        training.extra |= program.size()
+        if training.seconds_left <= 0:
+            training.end(Termination.time_limit)
+            return
+        started = time.perf_counter()
+        found = _SOLVE[self.solver](program, max(state.eps, _TUNING.finest), self.max_iter, training.seconds_left)
+        training.qp_seconds += time.perf_counter() - started
+        if found is not None and np.isfinite(found.x).all():
+            training.extra |= {
+                "status": found.status, "primal_residual": found.primal_residual, "dual_residual": found.dual_residual,
+                "qp_iterations": found.n_iter,
+            }  # fmt: skip
+            w = objective.cone.repair(found.x[: objective.n_weights])
+            messages = program.messages(objective, w, found.x), program.clique_messages(found.x)
+            state.report(training, w, messages, *program.marginals(objective, found.z))
+        state.attempt += 1
+        if state.attempt >= _TUNING.attempts or state.eps <= _TUNING.finest:
+            training.end(Termination.stalled)
+        state.eps *= _TUNING.finer
+
+    def finish(self, state: CompactState, training: Training) -> None:
+        training.extra |= state.best
+
+
+@dataclass(eq=False)
+class CompactState:
+    """How exactly the solver is asked, and what belongs to the best weights and to the best bound.
+
+    Attributes
+    ----------
+    eps : float
+        Tolerance of the next call.
+    best : dict of ndarray
+        ``messages``, ``clique_messages`` and ``slack`` of the weights, ``marginals`` of the bound.
+    """
+
+    objective: Any = field(metadata=REBUILT)
+    eps: float
+    attempt: int = 0
+    best: dict[str, np.ndarray] = field(default_factory=dict)
+    program: Program | None = field(default=None, metadata=REBUILT)
+
+    def report(
+        self,
         training: Training,
         w: np.ndarray,
         messages: tuple[np.ndarray, np.ndarray],
         node: np.ndarray | None = None,
         edge: np.ndarray | None = None,
     ) -> None:
+        """Offer weights with their messages, and the bound of pseudo-marginals."""
+        objective = self.objective
         slack = np.maximum(slacks(objective, w, messages[0], clique_messages=messages[1]), 0.0)
         if training.offer(w, objective.primal(w, slack), False):
-            training.extra |= {"messages": messages[0], "clique_messages": messages[1], "slack": slack}
+            self.best |= {"messages": messages[0], "clique_messages": messages[1], "slack": slack}
         found: Any
         if objective.model.data.cliques is not None:
             dual, found = associative_bound(objective, node)
@@ -115,7 +163,7 @@ class CompactQP(Learner):
             point = PseudoMarginals(objective, node, edge, objective.n_jobs, copy=False)
             node, dual, found = point.node, point.dual, point.certificate()
         if dual >= training.dual and training.bound(dual, found) and node is not None:
-            training.extra["marginals"] = node
+            self.best["marginals"] = node
 
 
 def check_lp(objective: Any, name: str) -> None:

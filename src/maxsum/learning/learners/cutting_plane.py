@@ -10,15 +10,37 @@ import numpy as np
 from scipy import sparse
 
 from ...core.errors import InvalidSampleError
+from ...core.result import Termination
 from ...qp.reduced import ReducedQP
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..objectives.margin import Answer, Objective
 from .block_frank_wolfe import certain, feasible, is_exact
 
-_IDLE = 30
-_FIRST_PROXIMITY = 1.0
-_SERIOUS = 0.1
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers that trade time for time; none of them changes what is proven.
+
+    Attributes
+    ----------
+    idle : int
+        Solutions of the reduced problem after which a plane without weight goes: fewer make small programs, and planes that come back.
+    first_proximity : float
+        The first weight of the distance to the best weights, in units of the regularisation.
+    serious : float
+        Part of the predicted decrease from which on a step has kept its promise, as usual for bundle methods.
+    few_examples : int
+        Up to so many, steps are stabilised: few slacks make a rough model whose solution jumps.
+    """
+
+    idle: int = 30
+    first_proximity: float = 1.0
+    serious: float = 0.1
+    few_examples: int = 100
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -54,41 +76,45 @@ class CuttingPlane(Learner):
         if not self.absolute >= 0:
             raise InvalidSampleError(f"absolute is {self.absolute!r}, wanted a gap >= 0.")
 
-    def _run(self, objective: Objective, training: Training, init: Any) -> None:
-        master = Master(objective, self.slacks == "one", init if isinstance(init, Master) else None)
+    def init(self, objective: Objective, training: Training, start: Any = None) -> CuttingState:
+        return CuttingState(Master(objective, self.slacks == "one", start if isinstance(start, Master) else None))
+
+    def step(self, state: CuttingState, training: Training) -> None:
+        """The reduced problem, the oracle at its solution, new planes."""
+        master, objective = state.master, state.master.objective
         training.extra["planes"] = master
-        state = training.resume()
-        training.state = master.state
-        if state is not None:
-            master.restore(state)
-            training.certificate = master.certificate
-            if training.step(training.n_iter + 1):
-                return
-        steady = objective.n_examples <= 100 if self.stabilise is None else self.stabilise
-        while True:
-            master.solve(self.tol, training)
-            proximal = steady and np.isfinite(training.primal)
-            w = feasible(objective, master.proximal_point(training.weights, training) if proximal else master.w)
-            answer = certain(objective, w, objective.ask(w), master.dual, self.tol, training.seconds_left)
-            primal = objective.primal(w, np.maximum(answer.upper, 0.0))
-            if proximal:
-                master.adapt(training.primal - primal, training.primal - master.dual)
-            training.offer(w, primal, is_exact(answer))
-            training.bound(master.dual, master.certificate)
-            scale = self.tol * abs(training.primal)
-            added = master.add(answer, w, max(scale, self.absolute), training)
-            if training.step(training.n_iter + 1):
-                return
-            if training.primal - training.dual <= self.absolute:
-                training.termination = training.termination.converged
-                return
-            if not added and not proximal and master.precise:
-                training.termination = training.termination.stalled
-                training.message = "CuttingPlane: no plane violates the rule (30); the oracle's open brackets keep the gap."
-                return
-            if not added:
-                master.sharpen()
-                master.loosen()
+        # where to ask: at the solution, or between it and the best weights so far
+        master.solve(self.tol, training)
+        steady = objective.n_examples <= _TUNING.few_examples if self.stabilise is None else self.stabilise
+        proximal = steady and np.isfinite(training.primal)
+        w = feasible(objective, master.proximal_point(training.weights, training) if proximal else master.w)
+        answer = certain(objective, w, objective.ask(w), master.dual, self.tol, training.seconds_left)
+        primal = objective.primal(w, np.maximum(answer.upper, 0.0))
+        if proximal:
+            master.adapt(training.primal - primal, training.primal - master.dual)
+        training.offer(w, primal, is_exact(answer))
+        training.bound(master.dual, state.certificate)
+        added = master.add(answer, w, max(self.tol * abs(training.primal), self.absolute), training)
+        # whether this was the last step
+        if training.primal - training.dual <= self.absolute:
+            training.end(Termination.converged)
+        elif not added and not proximal and master.precise:
+            words = "CuttingPlane: no plane violates the rule (30); the oracle's open brackets keep the gap."
+            training.end(Termination.stalled, words)
+        elif not added:
+            master.sharpen()
+            master.loosen()
+
+
+@dataclass(eq=False)
+class CuttingState:
+    """The reduced problem."""
+
+    master: Master
+
+    def certificate(self) -> DualCertificate:
+        """The proof of its dual value."""
+        return self.master.certificate()
 
 
 class Master:
@@ -96,7 +122,7 @@ class Master:
 
     def __init__(self, objective: Objective, one: bool, before: Master | None = None):
         self.objective, self.one = objective, one
-        self.proximity = _FIRST_PROXIMITY
+        self.proximity = _TUNING.first_proximity
         self.precision = 0.1
         if before is not None and before.objective is objective and not (before.one or one):
             self._take(before)
@@ -151,7 +177,7 @@ class Master:
         training.qp_seconds += time.perf_counter() - started
         self._refresh()
         self.idle = np.where(self.qp.alpha > 0, 0, self.idle + 1)
-        old = (self.idle > _IDLE) & (self.examples >= 0)
+        old = (self.idle > _TUNING.idle) & (self.examples >= 0)
         if old.any():
             self._remove(old)
 
@@ -176,7 +202,7 @@ class Master:
 
     def adapt(self, decrease: float, predicted: float) -> None:
         """Weaker stabilisation after a step that kept its promise, stronger after one that did not."""
-        if decrease >= _SERIOUS * predicted:
+        if decrease >= _TUNING.serious * predicted:
             self.proximity *= 0.5
         elif decrease < 0:
             self.proximity = min(1e3, 1.5 * self.proximity)

@@ -11,10 +11,27 @@ from ...core.errors import UnsupportedProblemError
 from ..driver import LearningCallback, Training
 from ..objectives.likelihood import LikelihoodObjective
 from ..result import LearningResult
-from .limited_memory import minimise
-from .quasi_newton import ProjectedQuasiNewton
+from .limited_memory import LimitedMemoryState, Memory
+from .quasi_newton import ProjectedQuasiNewton, QuasiNewtonState, _first
 
-_VECTORS, _FEWEST = 2**27, 5
+
+@dataclass(frozen=True)
+class Tuning:
+    """How much is remembered.
+
+    Attributes
+    ----------
+    numbers : int
+        Most numbers of all steps and gradient changes together, 1 GB.
+    fewest_pairs : int
+        Pairs that are kept however many weights there are: with fewer L-BFGS is hardly better than the gradient.
+    """
+
+    numbers: int = 2**27
+    fewest_pairs: int = 5
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -50,9 +67,16 @@ class MaximumLikelihood(ProjectedQuasiNewton):
         found = objective.ask(w)
         return replace(result, weights=w, objective=found.value + found.error)
 
-    def _run(self, objective: Any, training: Training, init: Any) -> None:
-        few = max(_FEWEST, _VECTORS // (2 * max(1, objective.n_weights)) - 1)
-        if objective.free and objective.exact.all():
-            minimise(objective, training, init, min(self.memory, few))
+    def init(self, objective: Any, training: Training, start: Any = None) -> Any:
+        few = max(_TUNING.fewest_pairs, _TUNING.numbers // (2 * max(1, objective.n_weights)) - 1)
+        memory = min(self.memory, few)
+        if not (objective.free and objective.exact.all()):
+            return ProjectedQuasiNewton.init(replace(self, memory=memory), objective, training, start)
+        training.weights = _first(objective, start)
+        return LimitedMemoryState(objective, training.weights.copy(), Memory(objective.n_weights, memory))
+
+    def step(self, state: QuasiNewtonState | LimitedMemoryState, training: Training) -> None:
+        if isinstance(state, LimitedMemoryState):
+            state.step(training)
         else:
-            ProjectedQuasiNewton._run(replace(self, memory=min(self.memory, few)), objective, training, init)
+            super().step(state, training)

@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from ...core.errors import UnsupportedProblemError
-from ...core.result import Termination
 from ...kernels.net import adjacency, memberships
 from ...kernels.region_planes import ascend, base_plane, sparse_ascend, sparse_vectors, vectors
 from ...kernels.regions import Regions, extend
@@ -21,7 +20,7 @@ from ..objectives.lp import LPObjective
 from ..objectives.margin import Answer
 from ..oracles.relaxed import Relaxed
 from .block_frank_wolfe import certain, feasible, is_exact
-from .cutting_plane import CuttingPlane, Master
+from .cutting_plane import CuttingPlane, CuttingState, Master
 
 _PASSES, _STEPS, _PRECISION, _EARLY = 200, 3, 0.02, 0.1
 _SERIOUS, _LIGHTER, _HEAVIER, _HEAVIEST = 0.3, 0.5, 1.5, 1e4
@@ -30,6 +29,7 @@ _QUICK, _EXPAND, _AGAIN = -2, -3, 8
 _OFTEN = 25
 _STUCK, _OPEN = 60, 8
 _DENSE = 200
+_KEPT = ("centre", "w", "heaviness", "value", "model", "dual", "stuck", "loose", "reached", "proven")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RegionBundle(Learner):
     .. math:: D(\alpha) = \sum_r c_r\,\alpha_r^\top b - \tfrac12\Big\|\Big[\sum_r c_r\,\alpha_r^\top z\Big]_+\Big\|^2 .
 
     Its planes are labellings. Where nothing but the linear relaxation keeps the gap open (or the model fails to get better),
-    `CuttingPlane` goes on with pseudo-marginals, from the mixture that is known by then; a training with checkpoints stops instead.
+    `CuttingPlane` goes on with pseudo-marginals, from the mixture that is known by then.
 
     Parameters
     ----------
@@ -78,20 +78,36 @@ class RegionBundle(Learner):
         if not self.heaviness > 0:
             raise UnsupportedProblemError(f"heaviness is {self.heaviness!r}, wanted a number > 0.")
 
-    def _run(self, objective: Any, training: Training, init: Any) -> None:
-        search = _Search(self, objective, training)
-        training.state = search.state
-        while not training.step(training.n_iter + 1):
-            if not search.iterate():
-                search.prove()
-                if self.checkpoint is None:
-                    search.finish()
-                    return
-                training.termination = Termination.stalled
-                training.message = "RegionBundle: labellings do not close the gap of the linear relaxation any further."
-                break
-        if search.centre is not training.weights:
-            search.prove()
+    def init(self, objective: Any, training: Training, start: Any = None) -> RegionState:
+        return RegionState(_Search(self, objective, training))
+
+    def step(self, state: RegionState, training: Training) -> None:
+        """One call of the oracle and one model; where that gets nowhere, one step of `CuttingPlane`."""
+        if state.cutting is not None:
+            CuttingPlane(self.tol, self.max_iter, self.time_limit).step(state.cutting, training)
+        elif not state.search.iterate():
+            state.search.prove()
+            state.cutting = CuttingState(state.search.master())
+
+    def finish(self, state: RegionState, training: Training) -> None:
+        if state.cutting is None and state.search.centre is not training.weights:
+            state.search.prove()
+
+
+@dataclass(eq=False)
+class RegionState:
+    """The search by regions, and the cutting planes that go on where it got nowhere."""
+
+    search: _Search
+    cutting: CuttingState | None = None
+
+    def make(self, name: str, kind: str) -> CuttingState:
+        """Cutting planes without a plane, for a checkpoint that has some."""
+        return CuttingState(Master(self.search.objective, False))
+
+    def certificate(self) -> DualCertificate:
+        """The proof of the best bound."""
+        return self.search.certificate() if self.cutting is None else self.cutting.certificate()
 
 
 class _Search:
@@ -110,27 +126,22 @@ class _Search:
         self.stuck = self.loose = 0
         self.reached = np.inf
         self.proven = np.inf
-        state = training.resume()
-        if state is not None:
-            self.regions = Regions(*(np.array(state[f"regions_{name}"]) for name in Regions._fields))
-            self.best = Regions(*(np.array(state[f"best_{name}"]) for name in Regions._fields))
-            self.centre = np.array(state["centre"])
-            self.heaviness, self.value, self.model, self.dual = (float(v) for v in state["ruling"])
-            self.w = np.array(state["query"])
-            training.certificate = self.certificate
-            return
         self.regions = no_regions(design.truth)
         self.best, self.dual = self.regions, 0.0
         self.centre = self.w = objective.cone.repair(np.zeros(objective.n_weights))
         self.heaviness, self.value, self.model = learner.heaviness, np.inf, 0.0
         training.bound(0.0, self.certificate)
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Arrays for a checkpoint."""
-        arrays = {f"regions_{name}": value for name, value in self.regions._asdict().items()}
-        arrays |= {f"best_{name}": value for name, value in self.best._asdict().items()}
-        ruling = np.array([self.heaviness, self.value, self.model, self.dual])
-        return {**arrays, "centre": self.centre, "query": self.w, "ruling": ruling}
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        regions = {"regions": list(self.regions), "best": list(self.best)}
+        return regions | {name: getattr(self, name) for name in _KEPT}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """What `state` gave."""
+        self.regions, self.best = Regions(*state["regions"]), Regions(*state["best"])
+        for name in _KEPT:
+            setattr(self, name, state[name])
 
     def ask(self) -> tuple[Answer, float, float]:
         """The oracle at the query point, again while nothing but its bracket is in the way; and the objective there, from above, and
@@ -164,7 +175,7 @@ class _Search:
             self.heaviness = min(_HEAVIEST, _HEAVIER * self.heaviness)
         self.improve(np.concatenate(answer.keys).astype(np.int32, copy=False))
         tol, last = self.learner.tol, self.training.n_iter + 1 == self.learner.max_iter
-        if self.value - self.dual <= tol * abs(self.value) or last or self.training.n_iter % _OFTEN == 0:
+        if self.value - self.dual <= tol * abs(self.value) or last or (self.training.n_iter + 1) % _OFTEN == 0:
             self.prove()
         moved = before[0] - self.value + self.dual - before[1]
         self.stuck = 0 if moved > 1e-3 * (self.value - self.dual) or not np.isfinite(moved) else self.stuck + 1
@@ -172,16 +183,16 @@ class _Search:
         self.loose = self.loose + 1 if tight else 0
         return self.stuck < _STUCK and self.loose < _OPEN
 
-    def finish(self) -> None:
-        """Go on with one plane an example for what is known, and pseudo-marginals as new ones."""
-        objective, learner = self.objective, self.learner
+    def master(self) -> Master:
+        """What is known as one plane an example, for `CuttingPlane` to go on with pseudo-marginals as new ones."""
+        objective = self.objective
         master, known = Master(objective, False), self.certificate()
         for j, key in zip(known.examples.tolist(), known.keys, strict=True):
             plane = objective.plane(j, key)
             ptr = np.array([0, len(plane.index)])
             row = sparse.csr_array((plane.value, plane.index, ptr), shape=(1, objective.n_weights))
             master._append(row, np.array([plane.offset]), np.array([j]), [key])
-        CuttingPlane(learner.tol, learner.max_iter, learner.time_limit)._run(objective, self.training, master)
+        return master
 
     def improve(self, labels: np.ndarray) -> None:
         """Take a labelling in, and move to the minimiser of the model."""

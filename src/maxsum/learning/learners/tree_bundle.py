@@ -225,3 +225,14 @@ class TreeBundle:
         add_tree_labellings(copies, planes, self.trees.c, node, edge)
         rest = np.where(self.objective.c > 0, 0.0, 1.0)
         return self.bound.settled(node, edge, rest)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        own = {"random": self.random, "passes": self.passes, "centre": self.centre, "scale": self.scale}
+        return own | {"store": self.tree_store.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """What `state` gave."""
+        self.random, self.passes, self.store = state["random"], state["passes"], None
+        self.recentre(state["centre"], state["scale"])
+        self.tree_store.restore(state["store"])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -24,6 +24,7 @@ from ...core.result import Termination
 from ...kernels.vectors import inner
 from ..certificate import Check, LearningCertificate, Proven, multipliers, relative
 from ..result import LearningResult
+from ..state import REBUILT
 
 if TYPE_CHECKING:
     from ..proofs.feature_sums import FeatureSum
@@ -201,13 +202,14 @@ def dual_value(minorants: list[Minorant], alpha: np.ndarray, objective: SmoothOb
     return offset + cost + square - _ULPS * size, v
 
 
+@dataclass(eq=False)
 class Bundle:
     """The last minorants of a run, and the convex combination of them that proves most."""
 
-    def __init__(self, objective: SmoothObjective, size: int):
-        self.objective, self.size = objective, size
-        self.minorants: list[Minorant] = []
-        self.alpha = np.zeros(0)
+    objective: SmoothObjective = field(metadata=REBUILT)
+    size: int
+    minorants: list[Minorant] = field(default_factory=list)
+    alpha: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def add(self, point: np.ndarray, found: Evaluation) -> None:
         """Take in an evaluation; the one that counts least makes room."""
