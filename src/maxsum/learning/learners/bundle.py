@@ -9,8 +9,8 @@ import numpy as np
 from ...core.errors import InvalidSampleError
 from ...kernels import dual_bound as kernels
 from ...qp.reduced import ReducedQP
+from ..dual.dual_bound import BoundPoint, DualBound
 from ..dual.pseudo_marginals import PseudoMarginals
-from ..objectives.dual_bound import BoundPoint, DualBound
 from .block_frank_wolfe import feasible
 
 _IDLE = 20

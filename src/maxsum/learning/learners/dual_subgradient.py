@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from ..driver import Learner, Training
-from ..objectives.dual_bound import DualBound
+from ..dual.dual_bound import DualBound
 from ..objectives.margin import MarginObjective
 from .block_frank_wolfe import feasible
 

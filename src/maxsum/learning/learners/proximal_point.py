@@ -11,7 +11,7 @@ import numpy as np
 from ...core.errors import InvalidSampleError
 from ...core.result import Termination
 from ..driver import Learner, Training
-from ..objectives.dual_bound import FORMS, BoundPoint, DualBound, check_relaxed
+from ..dual.dual_bound import FORMS, BoundPoint, DualBound, check_relaxed
 from ..objectives.margin import MarginObjective, Objective, refuse_oracle
 from ..oracles.exact import BracketOracle
 from .bundle import Bundle

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.errors import InvalidSampleError
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
-from ..objectives.dual_bound import check_relaxed
+from ..dual.dual_bound import check_relaxed
 from ..objectives.margin import MarginObjective, Objective, refuse_oracle
 from .block_frank_wolfe import _pack, _unpack, certain, feasible, is_exact
 from .dual_subgradient import descend

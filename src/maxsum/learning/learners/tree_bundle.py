@@ -11,9 +11,9 @@ from ...kernels.design import Design
 from ...kernels.dual_bound import add_tree_labellings
 from ...kernels.planes import Scratch, insert_all, largest_difference
 from ...models.cone import Cone
+from ..dual.dual_bound import BoundPoint, DualBound
 from ..dual.planes import PlaneStore
 from ..dual.pseudo_marginals import PseudoMarginals
-from ..objectives.dual_bound import BoundPoint, DualBound
 from ..objectives.margin import scratch_for
 from .block_frank_wolfe import feasible
 

@@ -158,3 +158,18 @@ class LPObjective(MarginObjective):
             undecided += 0 if closed else problem.n_nodes - fixed
         n_nodes = max(1, len(self.design.truth))
         return {"tight": tight / max(1, self.n_examples), "undecided": undecided / n_nodes}
+
+
+def check_lp(objective: Any, name: str) -> None:
+    """Refuse objectives without a dual bound whose messages are all finite."""
+    if not isinstance(objective, MarginObjective):
+        raise InvalidSampleError(
+            f"{name} got a {type(objective).__name__}, wanted the lp surrogate: an objective of a model with node and edge features."
+        )
+    if objective.model.labels is None:
+        raise InvalidSampleError("the model was bound without labels; give them to bind().")
+    if objective.model.has_forbidden:
+        raise InvalidSampleError(
+            f"{name}: the model forbids pairs of labels (-inf), where the linear relaxation has no finite messages to learn with; "
+            'wanted finite tables. Train with surrogate="margin".'
+        )

@@ -26,13 +26,14 @@ from ...kernels.net import adjacency
 from ..certificate import Check, Proven, multipliers
 from ..driver import LearningCallback
 from ..dual.pseudo_marginals import PseudoMarginals
-from ..learners.compact_qp import check_lp, slacks
 from ..learners.quasi_newton import ProjectedQuasiNewton
 from ..proofs.evaluation import Slacks, total
 from ..proofs.feature_sums import EPS, PAIRWISE, FeatureSum
 from ..proofs.forests import scores_of
+from ..proofs.message_slacks import message_slacks
 from ..proofs.tangents import marginal_tangent
 from ..result import LearningResult
+from .lp import check_lp
 from .margin import refuse_oracle
 from .smooth import Evaluation, GradientCertificate, SmoothObjective
 
@@ -195,7 +196,7 @@ class SmoothedObjective(SmoothObjective):
             )
         with restored(self):
             tangent, messages = self._tangent(w, check), self.messages.copy()
-        found = slacks(self.objective, w, messages, self.smoothing)
+        found = message_slacks(self.objective, w, messages, self.smoothing)
         data, size = self.model.data, self.model.n_labels
         terms = np.diff(data.node_ptr) + np.diff(data.edge_ptr)
         large = float(np.abs(messages).max(initial=0.0)) * (
@@ -224,7 +225,7 @@ class SmoothedObjective(SmoothObjective):
     def evaluate(self, w: np.ndarray) -> float:
         """The objective at ``w`` with the messages of a fresh evaluation, computed in plain numpy; never from below."""
         self.ask(w)
-        return self.objective.primal(w, slacks(self.objective, w, self.messages, self.smoothing))
+        return self.objective.primal(w, message_slacks(self.objective, w, self.messages, self.smoothing))
 
     def smoothing_error(self) -> float:
         """The most by which smoothing lifts the objective."""
