@@ -14,13 +14,16 @@ from ..inference.base import Clock, check_time_limit
 from ..learning.driver import Learner
 from ..learning.learners.perceptron import Perceptron
 from ..learning.learners.quasi_newton import ProjectedQuasiNewton
+from ..learning.objectives.base import Objective
 from ..learning.objectives.likelihood import LikelihoodObjective
 from ..learning.objectives.lp import LPObjective
-from ..learning.objectives.margin import MarginObjective, Objective
+from ..learning.objectives.margin import MarginObjective
 from ..learning.objectives.multilabel import SubsetAscent, SubsetOracle
 from ..learning.objectives.smoothed import SmoothedLP
-from ..learning.oracles.exact import BracketOracle, ForestOracle, SolverOracle
+from ..learning.oracles.bracket import BracketOracle
+from ..learning.oracles.exact import ForestOracle
 from ..learning.oracles.relaxed import RelaxedOracle
+from ..learning.oracles.solver import SolverOracle
 from ..learning.result import LearningResult
 from ..losses import Hamming
 from ..models.bound import BoundModel

@@ -12,8 +12,9 @@ from ..core.graph import Graph
 from ..inference.base import Clock
 from ..learning.driver import Learner
 from ..learning.learners.cutting_plane import CuttingPlane
+from ..learning.objectives.base import check_C
 from ..learning.objectives.lp import LPObjective
-from ..learning.objectives.margin import MarginObjective, check_C
+from ..learning.objectives.margin import MarginObjective
 from ..learning.objectives.multilabel import MOST_ENUMERATED, MultiLabelObjective, SubsetAscent, unsuited
 from ..learning.result import LearningPoint, LearningResult
 from ..losses import Hamming

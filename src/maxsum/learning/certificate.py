@@ -343,12 +343,9 @@ class DualCertificate(LearningCertificate):
     objectives: ClassVar[tuple[str, ...]] = ("MarginObjective", "TrivialObjective", "AggregatedObjective", "PartsObjective")
 
     def _bound(self, objective: Any, check: Check) -> Proven:
-        from .proofs.feature_sums import dual_bound
-
         mu = multipliers(self.mu, (objective.cone.matrix.shape[0],), "the cone multipliers of the certificate")
-        if check.exact:
-            return dual_bound(objective.cone.matrix, mu, *objective.exact_planes(*self.planes(objective)))
-        return dual_bound(objective.cone.matrix, mu, objective.sum_planes(*self.planes(objective), check))
+        found: Proven = objective.planes_bound(self.planes(objective), mu, check)
+        return found
 
     def planes(self, objective: Any) -> tuple[np.ndarray, list[Any], np.ndarray]:
         """Examples, keys and multipliers of the planes that count, checked; multipliers that are slightly off are scaled into place."""

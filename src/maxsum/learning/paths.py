@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InvalidSampleError
 from ..core.result import Termination
 from .driver import Learner, LearningCallback
-from .objectives.margin import check_C
+from .objectives.base import check_C
 from .objectives.smooth import SmoothObjective
 from .result import LearningResult
 

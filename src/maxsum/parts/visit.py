@@ -12,7 +12,7 @@ from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
-from ..core.dual import slack, up
+from ..core.dual import largest_rounding, slack, up
 from ..core.errors import CheckpointError
 from ..core.files.store import atomic
 from ..core.problem import Messages
@@ -94,7 +94,7 @@ def visit(task: Task) -> Outcome:
                 raise CheckpointError(f"{path} holds numbers that are not finite. Delete it: its part starts again from zero.")
         elif step == "Z":
             features, loss = _features(task, local, labels)
-            error = _rounding(local, edge)
+            error = _hidden(local, edge)
         else:
             own, score = _label(task, local, prepared, messages, labels, step)
             ends = local.problem.graph.edges[local.cut_edges][np.arange(len(local.side)), local.side] - local.first
@@ -155,14 +155,13 @@ def _features(task: Task, local: Local, cut_labels: np.ndarray) -> tuple[np.ndar
     return task.source.features(task.part, np.concatenate([own, far]).astype(np.int64)) or (None, 0.0)
 
 
-def _rounding(local: Local, edge: np.ndarray) -> float:
-    """What rounding can hide: a few units in the last place of the largest numbers that meet in a term, for every term."""
+def _hidden(local: Local, edge: np.ndarray) -> float:
+    """What rounding can hide in the gap of a part."""
     problem = local.problem
-    degree = int(problem.graph.degrees.max(initial=0))
-    largest = float(np.abs(problem.unary).max(initial=0.0))
-    largest += (degree + 2) * max(float(edge.max(initial=0.0)), -float(edge.min(initial=0.0)))
-    largest += float(np.abs(problem.tables).max(initial=0.0) * np.abs(problem.edge_weight).max(initial=0.0))
-    return 4 * float(np.finfo(float).eps) * (degree + 4) * (problem.n_nodes + problem.n_edges) * largest
+    message = max(float(edge.max(initial=0.0)), -float(edge.min(initial=0.0)))
+    score = float(np.abs(problem.unary).max(initial=0.0))
+    score += float(np.abs(problem.tables).max(initial=0.0) * np.abs(problem.edge_weight).max(initial=0.0))
+    return largest_rounding(problem.n_nodes + problem.n_edges, int(problem.graph.degrees.max(initial=0)), score, message)
 
 
 class Checked(NamedTuple):

@@ -12,7 +12,7 @@ from ...kernels.planes import Planes, Weights, copy_planes, drop, insert_all, in
 from ...kernels.vectors import inner
 from ...models.cone import Cone
 from ..certificate import DualCertificate
-from ..oracles.exact import Key
+from ..oracles.base import Key
 from ..oracles.relaxed import Relaxed
 
 if TYPE_CHECKING:

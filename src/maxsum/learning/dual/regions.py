@@ -13,7 +13,7 @@ from ...kernels.region_planes import base_plane, region_passes, sparse_vectors
 from ...kernels.regions import Regions, extend, marginals
 from ...kernels.vectors import inner
 from ..certificate import DualCertificate
-from ..oracles.exact import Key
+from ..oracles.base import Key
 from ..oracles.relaxed import Relaxed
 from .planes import PlaneStore, new_weights
 

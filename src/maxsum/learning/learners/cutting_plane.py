@@ -13,8 +13,7 @@ from ...core.errors import InvalidSampleError
 from ...qp.reduced import ReducedQP
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
-from ..objectives.margin import Answer, Objective
-from .block_frank_wolfe import certain, feasible, is_exact
+from ..objectives.base import Answer, Objective, PlaneObjective
 
 _IDLE = 30
 _FIRST_PROXIMITY = 1.0
@@ -54,7 +53,7 @@ class CuttingPlane(Learner):
         if not self.absolute >= 0:
             raise InvalidSampleError(f"absolute is {self.absolute!r}, wanted a gap >= 0.")
 
-    def _run(self, objective: Objective, training: Training, init: Any) -> None:
+    def _run(self, objective: PlaneObjective, training: Training, init: Any) -> None:  # type: ignore[override]
         master = Master(objective, self.slacks == "one", init if isinstance(init, Master) else None)
         training.extra["planes"] = master
         state = training.resume()
@@ -68,12 +67,12 @@ class CuttingPlane(Learner):
         while True:
             master.solve(self.tol, training)
             proximal = steady and np.isfinite(training.primal)
-            w = feasible(objective, master.proximal_point(training.weights, training) if proximal else master.w)
-            answer = certain(objective, w, objective.ask(w), master.dual, self.tol, training.seconds_left)
+            w = objective.repair(master.proximal_point(training.weights, training) if proximal else master.w)
+            answer = objective.tighten_brackets(w, objective.ask(w), master.dual, self.tol, training.seconds_left)
             primal = objective.primal(w, np.maximum(answer.upper, 0.0))
             if proximal:
                 master.adapt(training.primal - primal, training.primal - master.dual)
-            training.offer(w, primal, is_exact(answer))
+            training.offer(w, primal, answer.is_proven)
             training.bound(master.dual, master.certificate)
             scale = self.tol * abs(training.primal)
             added = master.add(answer, w, max(scale, self.absolute), training)
@@ -94,7 +93,7 @@ class CuttingPlane(Learner):
 class Master:
     """The reduced problem: planes, their products, multipliers; kept over C, and in checkpoints."""
 
-    def __init__(self, objective: Objective, one: bool, before: Master | None = None):
+    def __init__(self, objective: PlaneObjective, one: bool, before: Master | None = None):
         self.objective, self.one = objective, one
         self.proximity = _FIRST_PROXIMITY
         self.precision = 0.1

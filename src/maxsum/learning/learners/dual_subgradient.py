@@ -9,7 +9,6 @@ import numpy as np
 from ..driver import Learner, Training
 from ..dual.dual_bound import DualBound
 from ..objectives.margin import MarginObjective
-from .block_frank_wolfe import feasible
 
 _LOOK = 10
 
@@ -60,7 +59,7 @@ def descend(learner: Learner, objective: MarginObjective, training: Training, st
                 bound.add(*tables, j, point.labels, share)
             total += share
             if length > 0:
-                w = feasible(objective, w - size_w / np.sqrt(count) / length * grad)
+                w = objective.repair(w - size_w / np.sqrt(count) / length * grad)
             if width > 0:
                 phi = phi - size_phi / np.sqrt(count) / width * turn
             if training.seconds_left <= 0:
@@ -68,7 +67,7 @@ def descend(learner: Learner, objective: MarginObjective, training: Training, st
         found = bound.settled(tables[0] / total, tables[1] / total, np.where(weights, 0.0, 1.0))
         if found.dual > training.dual:
             training.bound(found.dual, found.certificate())  # type: ignore[arg-type]
-        other = feasible(objective, found.weights)
+        other = objective.repair(found.weights)
         if training.offer(other, bound.primal(other, bound.evaluate(other, phi).slack), False):
             training.extra["messages"] = phi.copy()
         if training.step(training.n_iter + 1):

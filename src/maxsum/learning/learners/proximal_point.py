@@ -12,8 +12,10 @@ from ...core.errors import InvalidSampleError
 from ...core.result import Termination
 from ..driver import Learner, Training
 from ..dual.dual_bound import FORMS, BoundPoint, DualBound, check_relaxed
-from ..objectives.margin import MarginObjective, Objective, refuse_oracle
-from ..oracles.exact import BracketOracle
+from ..objectives.base import Objective
+from ..objectives.margin import MarginObjective, refuse_oracle
+from ..oracles.base import Effort
+from ..oracles.bracket import BracketOracle
 from .bundle import Bundle
 from .tree_bundle import TreeBundle
 
@@ -213,7 +215,7 @@ class _Steps:
         messages = getattr(oracle, "messages", None)
         if not isinstance(messages, list) or not bound.n_messages or self.training.seconds_left <= 0:
             return
-        self.objective.ask(self.w, effort=1)
+        self.objective.ask(self.w, effort=Effort.LONG)
         phi = bound.from_edges(np.concatenate([own.edge for own in messages], axis=1))
         point = self._evaluate(self.w, phi)
         value = bound.primal(self.w, point.slack)

@@ -12,8 +12,9 @@ from ...core.errors import InvalidSampleError
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..dual.dual_bound import check_relaxed
-from ..objectives.margin import MarginObjective, Objective, refuse_oracle
-from .block_frank_wolfe import _pack, _unpack, certain, feasible, is_exact
+from ..objectives.base import Objective, PlaneObjective
+from ..objectives.margin import MarginObjective, refuse_oracle
+from .block_frank_wolfe import _pack, _unpack
 from .dual_subgradient import descend
 
 
@@ -46,7 +47,7 @@ class Subgradient(Learner):
         if self.step is not None and not 0 < self.step < np.inf:
             raise InvalidSampleError(f"step is {self.step!r}, wanted a finite number > 0.")
 
-    def _run(self, objective: Objective, training: Training, init: Any) -> None:
+    def _run(self, objective: PlaneObjective, training: Training, init: Any) -> None:  # type: ignore[override]
         if objective.relaxed and isinstance(objective, MarginObjective):
             check_relaxed(self, objective)
             refuse_oracle(self, objective)
@@ -91,7 +92,7 @@ class Subgradient(Learner):
         while True:
             order = random.permutation(n)
             for start in range(0, n, size):
-                w = feasible(objective, total / max(seen, 1))
+                w = objective.repair(total / max(seen, 1))
                 part = np.sort(order[start : start + size])
                 answer = objective.ask(w, part)
                 for j, key in zip(part.tolist(), answer.keys, strict=True):
@@ -102,14 +103,14 @@ class Subgradient(Learner):
                     keys.append(key)
                 seen += len(part)
                 steps += 1
-                mean += 2.0 / (steps + 1) * (feasible(objective, total / seen) - mean)
-            last = feasible(objective, total / seen)
+                mean += 2.0 / (steps + 1) * (objective.repair(total / seen) - mean)
+            last = objective.repair(total / seen)
             dual = offset / seen - 0.5 * float(last @ last)
             if training.bound(dual, partial(certificate, seen, total / seen)):
                 best = seen
             for w in (mean, last) if self.averaged else (last,):
-                w = feasible(objective, w)
-                answer = certain(objective, w, objective.ask(w), training.dual, self.tol, training.seconds_left)
-                training.offer(w, objective.primal(w, np.maximum(answer.upper, 0.0)), is_exact(answer))
+                w = objective.repair(w)
+                answer = objective.tighten_brackets(w, objective.ask(w), training.dual, self.tol, training.seconds_left)
+                training.offer(w, objective.primal(w, np.maximum(answer.upper, 0.0)), answer.is_proven)
             if training.step(training.n_iter + 1):
                 return

@@ -15,9 +15,11 @@ from ...inference.finisher import LPFinisher
 from ...losses import Loss
 from ...models.bound import BoundModel
 from ..certificate import Check, Proven
-from ..oracles.exact import ForestOracle, Key, Oracle
+from ..oracles.base import Key, Oracle
+from ..oracles.exact import ForestOracle
 from ..oracles.relaxed import Relaxed, RelaxedOracle
-from .margin import MarginObjective, Plane
+from .base import Plane
+from .margin import MarginObjective
 
 if TYPE_CHECKING:
     from ..proofs.feature_sums import FeatureSum
@@ -47,7 +49,7 @@ class LPObjective(MarginObjective):
     smoothing : float
         Temperature of the entropy-smoothed bound; 0 for the bound itself. Learners: `SmoothedLP` above 0, any other at 0.
     oracle : object, optional
-        With a method ``answer`` as those of `maxsum.learning.oracles.exact`.
+        With a method ``answer`` as those of `maxsum.learning.oracles`.
     sample_weight : array-like, optional
     n_jobs : int
         Threads over examples.

@@ -21,8 +21,11 @@ from ...models.multilabel import MultiLabelBound
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..learners.block_frank_wolfe import _pack, _unpack
+from ..oracles.base import Effort
+from ..oracles.choice import choose_oracle
 from ..result import relative
-from .margin import Answer, MarginObjective, Objective, choose_oracle, loss_table, refuse_oracle
+from .base import Answer, Objective, PlaneObjective
+from .margin import MarginObjective, loss_table, refuse_oracle
 
 MOST_ENUMERATED, MOST_IN_FOREST = 18, 12
 MOST_STORED = 8
@@ -45,7 +48,7 @@ class SubsetOracle:
     def __init__(self, model: MultiLabelBound, loss: np.ndarray):
         self.model, self.loss = model, loss
 
-    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort, n_jobs: int) -> tuple[list[np.ndarray], np.ndarray]:
         return list(best_labels(self.model, w, self.model.data.x[examples], self.loss[examples])), np.zeros(len(examples))
 
 
@@ -67,7 +70,7 @@ class MultiLabelObjective(MarginObjective):
         sample_weight: Any = None,
         n_jobs: int = 1,
     ):
-        Objective.__init__(self, model.n_examples, model.cone, C, sample_weight, n_jobs)
+        PlaneObjective.__init__(self, model.n_examples, model.cone, C, sample_weight, n_jobs)
         self.model, self.loss = model, as_loss(loss)
         plain = isinstance(loss, str) and loss == "hamming"
         self.loss_table = self.loss.table(model.labels, 2) if plain else loss_table(model, self.loss)
@@ -89,7 +92,7 @@ class MultiLabelObjective(MarginObjective):
     def scratch(self) -> Scratch:  # type: ignore[override]
         return self.new_scratch(1)
 
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> Answer:
         if not isinstance(self.oracle, SubsetOracle):
             return super()._ask(w, examples, effort)
         gain, sums = _parts(self.model, w, self.model.data.x[examples], self.loss_gain[examples])

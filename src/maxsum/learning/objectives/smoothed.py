@@ -100,6 +100,16 @@ class SmoothedObjective(SmoothObjective):
         """Weights of the examples."""
         return self.objective.c
 
+    @property
+    def C(self) -> float:  # type: ignore[override]
+        """The regularisation of the objective that is smoothed."""
+        return self.objective.C
+
+    def set_C(self, C: float) -> None:
+        """Change the regularisation of the objective that is smoothed; accuracy is asked for anew."""
+        self.objective.set_C(C)
+        self.allowed = -1.0
+
     def _banks(self) -> None:
         """Which table and which factor make up the tables of the edges; those that are the same are computed once."""
         found = self.model.tables(np.zeros(self.n_weights))
