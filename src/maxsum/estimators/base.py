@@ -39,7 +39,7 @@ from .choices import (
     unfinished,
     within,
 )
-from .convex import CONVEX, as_convex, is_convex, sample_operators, tree_model, warm_weights
+from .convex import CONVEX, as_convex, sample_operators, tree_model, warm_weights
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
 from .params import NestedParameters
 from .prediction import Prediction, as_labels
@@ -217,9 +217,13 @@ class Labeler(NestedParameters, Prediction, ABC):
         bound = coding.named(bound)
         check_room(model_bytes(bound), "this training")
         operators = sample_operators(spec, samples, targets, declared)
-        objective = surrogate.objective(self, bound, weight, C, *([] if operators is None else [operators]))
-        bound = objective.model if is_convex(objective) else bound
+        objective = self._objective(surrogate, bound, weight, C, *([] if operators is None else [operators]))
+        bound = objective.model
         return Prepared(learner, objective, bound, coding, facts, _n_features_in(samples, bound))
+
+    def _objective(self, surrogate: Any, bound: BoundModel, weight: np.ndarray, C: float, *operators: Any) -> Any:
+        """What is minimised; its ``model`` is the one that the estimator keeps."""
+        return surrogate.objective(self, bound, weight, C, *operators)
 
     def _train(self, prepared: Prepared) -> Self:
         objective, planes = self._warm(prepared.objective)
@@ -328,5 +332,4 @@ def _n_features_in(samples: Sequence[GraphSample], bound: BoundModel) -> int:
 
 
 def _features(bound: BoundModel) -> Any:
-    layout: Any = bound.encode.__self__  # type: ignore[attr-defined]
-    return layout.model.features
+    return bound.layout.model.features

@@ -323,7 +323,7 @@ def predict_shard(labeler: Any, shard: Shard) -> list[np.ndarray]:
     if shard.dataset.manifest["features"]["kind"] != "dicts":
         return labeler._predict(samples)  # type: ignore[no-any-return]
     twin = _light(labeler)
-    layout: Any = labeler.model_.encode.__self__
+    layout: Any = labeler.model_.layout
     expected = layout.model.features
     if expected.n_features != shard.dataset.features.n_features:
         raise InvalidSampleError(
@@ -333,9 +333,9 @@ def predict_shard(labeler: Any, shard: Shard) -> list[np.ndarray]:
     stored = replace(layout, model=replace(layout.model, features=shard.dataset.features))
     model = labeler.model_
     twin.model_ = (
-        replace(model, encode=stored.encode)
+        replace(model, layout=stored)
         if isinstance(model, BoundModel)
-        else replace(model, base=replace(model.base, encode=stored.encode))
+        else replace(model, base=replace(model.base, layout=stored))
     )
     return twin._predict(samples)  # type: ignore[no-any-return]
 

@@ -29,7 +29,7 @@ def path(
     ----------
     learner : Learner
         With a checkpoint ``file``, the training of the i-th smallest value has the checkpoint ``file.i``.
-    objective : Objective or SmoothObjective
+    objective : Objective
         Its own ``C`` is as before when this returns. To verify a certificate, call ``objective.set_C(result.extra["C"])`` first.
     C_values : iterable of float
     callback : callable, optional

@@ -50,7 +50,7 @@ class PairOracle:
 
     def __init__(self, model: BoundModel, loss: np.ndarray, data: Encoded | None = None):
         self.data = model.data if data is None else data
-        self.layout: PairLayout = model.encode.__self__  # type: ignore[attr-defined]
+        self.layout: PairLayout = model.layout
         self.loss, self.head = np.ascontiguousarray(loss), heads(self.data)
         x: Any = sparse.csr_array(self.data.x)
         x = sparse.csr_array(x[:, :-1])
