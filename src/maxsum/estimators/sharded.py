@@ -180,7 +180,7 @@ def _chain(n: int) -> Graph:
 
 def fit_shards(labeler: Any, dataset: ShardedDataset, executor: Any = None) -> Any:
     """Train a labeler on shards; what ``labeler.fit(dataset, executor=executor)`` does."""
-    from .base import Prepared
+    from .base import TrainingPlan
     from .targets import Coding
 
     _check(labeler, dataset)
@@ -194,7 +194,7 @@ def fit_shards(labeler: Any, dataset: ShardedDataset, executor: Any = None) -> A
         result = learner.fit(objective, labeler.callback)
         model = source.model
         n_features = int(dataset.manifest["features"]["width"])
-        labeler._accept(Prepared(learner, objective, model, Coding([], None, None), facts, n_features), result)
+        labeler._accept(TrainingPlan(learner, objective, model, Coding([], None, None), facts, n_features), result)
         labeler._warn(result, learner)
     return labeler
 

@@ -98,7 +98,7 @@ class Sum(NamedTuple):
         return Sum(self.vector + other.vector, self.scalars + other.scalars, self.facts + other.facts)
 
 
-def split(n_items: int, n_groups: int) -> list[tuple[int, int]]:
+def tree_nodes(n_items: int, n_groups: int) -> list[tuple[int, int]]:
     """Ranges of items, each a node of the fixed binary tree over all of them: at least ``n_groups``, if there are so many items."""
     nodes = [(0, n_items)]
     while len(nodes) < n_groups:
@@ -125,7 +125,7 @@ def gather(
     """The sum over the fixed tree of ``n_items`` items, of which ``item(first, last)`` makes tasks; items near each other go to the same
     worker, in this call and in the next. By default there are a few tasks for each worker, as the vectors that they return are in
     memory at the same time."""
-    nodes = split(n_items, n_groups or 4 * executor.n_workers)
+    nodes = tree_nodes(n_items, n_groups or 4 * executor.n_workers)
     names = [f"{name}-{a}-{b - 1}" for a, b in nodes]
     homes = [executor.n_workers * i // len(nodes) for i in range(len(nodes))]
     found = executor.run(function, [item(a, b) for a, b in nodes], names, shared, homes)
