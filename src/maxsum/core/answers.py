@@ -75,7 +75,7 @@ class AnswerClaims:
     ----------
     labels : ndarray of int32, shape (n_nodes,), or None
     score, bound : float
-        AnswerClaims; ``-inf`` and ``inf`` claim nothing, a bound of ``-inf`` claims infeasibility.
+        What is claimed; ``-inf`` and ``inf`` claim nothing, a bound of ``-inf`` claims infeasibility.
     certificate : Certificate or None
     solver : str
     guarantee : Guarantee or None
