@@ -87,7 +87,7 @@ def test_the_experiment(strokes: np.ndarray) -> None:
 def test_panels_show_answers_in_the_box_alone(strokes: np.ndarray, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     tests = own.load(6, 2)["large"][1]
-    said = own.Answer([1 - one.labels for one in tests], 0.0, 0.0, 0.0, "")
+    said = own.MethodRun([1 - one.labels for one in tests], 0.0, 0.0, 0.0, "")
     rows = own.panels(tests, {"forest": said, "qp": said})
     assert [title for title, _ in rows[0]] == ["input", "truth", "forest: 100.0 %", "QP-M3N: 100.0 %"]
     truth, answer = rows[0][1][1], rows[0][3][1]

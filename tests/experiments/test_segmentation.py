@@ -63,12 +63,12 @@ def test_load(photographs: list[np.ndarray]) -> None:
 
 def test_split(photographs: list[np.ndarray]) -> None:
     images = own.load()
-    parts = own.split(images, 0, True)
+    parts = own.split_images(images, 0, True)
     assert [len(part) for part in parts] == [4, 2, 3] and parts[0][0].x.shape == (12, 16, 3)
     names = [one.name for part in parts for one in part]
-    assert len(set(names)) == 9 and names != [one.name for part in own.split(images, 1, True) for one in part]
+    assert len(set(names)) == 9 and names != [one.name for part in own.split_images(images, 1, True) for one in part]
     with pytest.raises(InvalidSampleError, match="there are 11 images, wanted 20"):
-        own.split(images, 0, False)
+        own.split_images(images, 0, False)
     with pytest.raises(InvalidSampleError, match="kind is 'crf'"):
         own.classifier("crf")
 

@@ -11,9 +11,10 @@ import maxsum as ms
 from maxsum.core.errors import InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.learning import LPObjective, MarginObjective
+from maxsum.learning.dual.compact_program import Program, n_nonzeros
 from maxsum.learning.learners import compact_qp
-from maxsum.learning.learners.compact_program import Program, n_nonzeros
-from maxsum.learning.learners.compact_qp import CompactQP, slacks
+from maxsum.learning.learners.compact_qp import CompactQP
+from maxsum.learning.proofs.message_slacks import message_slacks
 from maxsum.models import GraphModel, GraphSample, JointModel
 from maxsum.models.bound import FORBIDDEN
 from maxsum.models.multilabel import MultiLabelModel
@@ -64,7 +65,7 @@ def check(objective, result, expected):
     assert result.certificate.lower_bound(objective) == pytest.approx(result.lower_bound, rel=1e-9)
     verified = result.verify(objective)
     assert verified.objective == pytest.approx(expected, rel=1e-5)
-    slack = slacks(objective, result.weights, result.extra["messages"])
+    slack = message_slacks(objective, result.weights, result.extra["messages"])
     assert objective.primal(result.weights, slack) == pytest.approx(result.objective, rel=1e-12)
 
 
@@ -208,7 +209,7 @@ def test_an_interrupt_leaves_the_trivial_bracket(monkeypatch):
     result = CompactQP().fit(objective)
     assert result.termination == Termination.interrupted
     assert result.lower_bound == 0.0
-    assert result.objective == pytest.approx(objective.c @ slacks(objective, result.weights, result.extra["messages"]))
+    assert result.objective == pytest.approx(objective.c @ message_slacks(objective, result.weights, result.extra["messages"]))
 
 
 def test_size_is_counted_before_anything_is_built():

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 import maxsum as ms
 from maxsum.core.errors import InvalidSampleError
-from maxsum.learning.objectives.dual_bound import DualBound
+from maxsum.learning.dual.dual_bound import DualBound
 from tests.learning.lp_data import GRAPHS, lp_objective
 from tests.reference.lp_m3n import local_examples, relaxed_slack
 

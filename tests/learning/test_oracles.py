@@ -12,7 +12,10 @@ import maxsum as ms
 from maxsum.core.errors import CertificateError, OracleError
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, MarginObjective
 from maxsum.learning.dual.planes import PlaneStore
-from maxsum.learning.oracles.exact import BracketOracle, ForestOracle, SolverOracle
+from maxsum.learning.oracles.base import Effort
+from maxsum.learning.oracles.bracket import BracketOracle
+from maxsum.learning.oracles.exact import ForestOracle
+from maxsum.learning.oracles.solver import SolverOracle
 from maxsum.losses import Hamming
 from maxsum.models import GraphModel, GraphSample, JointModel
 
@@ -75,12 +78,12 @@ def test_answers_bracket_the_slack(graph, kind, options, loss):
     assert objective.n_calls == 3 * objective.n_examples
 
 
-def test_close_closes_the_bracket():
+def test_effort_closes_the_bracket():
     objective = MarginObjective(bound_model(ms.Graph.complete(6), n_labels=3), C=2.0, oracle="bracket")
     w = np.random.default_rng(5).standard_normal(objective.n_weights)
     answer = objective.ask(w)
     assert (answer.upper - answer.value).sum() > 1e-6
-    closed = objective.close(w, answer, 0.0, (1, 2, 3))
+    closed = objective.spend(w, answer, 0.0, (Effort.LONG, Effort.FULL, Effort.SEARCH))
     np.testing.assert_allclose(closed.upper, np.maximum(closed.value, 0.0), atol=1e-8)
     for j in range(objective.n_examples):
         assert closed.value[j] == pytest.approx(true_slack(objective, w, j), abs=1e-8)
@@ -223,7 +226,7 @@ def test_bounds_of_labels_alone_hold_and_come_closer_with_effort():
     w = np.random.default_rng(3).standard_normal(objective.n_weights)
     true = np.array([true_slack(objective, w, j) for j in range(4)])
     gaps = []
-    for effort in (-1, 0, 1, 2, 3):
+    for effort in (Effort.QUICK, Effort.NORMAL, Effort.LONG, Effort.FULL, Effort.SEARCH):
         answer = objective.ask(w, effort=effort)
         assert (answer.value <= true + 1e-9).all() and (answer.upper >= true - 1e-9).all()
         gaps.append((answer.upper - answer.value).sum())

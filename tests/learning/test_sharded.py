@@ -26,7 +26,7 @@ from maxsum.learning import (
 )
 from maxsum.shards import state as shard_state
 from maxsum.shards.ascent import seated
-from maxsum.shards.tasks import forget, opened, shard_objective, split, tree_sum
+from maxsum.shards.tasks import forget, opened, shard_objective, tree_nodes, tree_sum
 from tests.learning.shard_data import MemorySource, chains, grids
 
 
@@ -99,7 +99,7 @@ def test_the_tree_of_sums_does_not_depend_on_groups():
     values = np.random.default_rng(0).normal(size=13) * 10.0 ** np.arange(13)
     want = tree_sum(0, 13, lambda a, b: values[a] if b - a == 1 else None)
     for n in (1, 2, 3, 4, 7, 13, 50):
-        nodes = split(13, n)
+        nodes = tree_nodes(13, n)
         assert [a for a, _ in nodes] == [0, *[b for _, b in nodes[:-1]]] and nodes[-1][1] == 13 and len(nodes) == min(n, 13)
         known = {(a, b): tree_sum(a, b, lambda c, d: values[c] if d - c == 1 else None) for a, b in nodes}
         assert tree_sum(0, 13, lambda a, b, known=known: known.get((a, b))) == want

@@ -13,9 +13,10 @@ from maxsum.core.errors import CertificateError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.kernels import smoothed as kernels
 from maxsum.learning import LPObjective, TrivialObjective
-from maxsum.learning.learners.compact_qp import CompactQP, slacks
+from maxsum.learning.learners.compact_qp import CompactQP
 from maxsum.learning.learners.smoothed_lp import SmoothedLP
 from maxsum.learning.objectives.smoothed import SmoothedObjective
+from maxsum.learning.proofs.message_slacks import message_slacks
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.multilabel import MultiLabelModel
 from tests.reference.lp_m3n import local_examples, polytope
@@ -50,7 +51,7 @@ def test_joint_gradient_is_that_of_finite_differences(make):
     smooth = SmoothedObjective(objective, 0.3)
     w, messages = random.standard_normal(objective.n_weights), random.standard_normal(smooth.messages.shape)
     value, by_w, by_messages = smooth.joint_value_and_gradient(w, messages)
-    assert value == pytest.approx(objective.primal(w, slacks(objective, w, messages, 0.3)), rel=1e-12)
+    assert value == pytest.approx(objective.primal(w, message_slacks(objective, w, messages, 0.3)), rel=1e-12)
     for _ in range(10):
         d, turn = random.standard_normal(w.shape), random.standard_normal(messages.shape)
         above = smooth.joint_value_and_gradient(w + step * d, messages + step * turn)[0]
@@ -146,7 +147,7 @@ def test_small_smoothing_recovers_the_lp_value(potentials, n_labels):
         assert extra["lp_lower_bound"] <= best.objective * (1 + 1e-9)
         assert extra["lp_objective"] >= best.lower_bound * (1 - 1e-9)
         assert extra["lp_objective"] <= result.objective
-        assert objective.primal(result.weights, slacks(objective, result.weights, extra["messages"])) == pytest.approx(
+        assert objective.primal(result.weights, message_slacks(objective, result.weights, extra["messages"])) == pytest.approx(
             extra["lp_objective"], rel=1e-10
         )
         assert extra["lp_certificate"].lower_bound(objective) == pytest.approx(extra["lp_lower_bound"], rel=1e-9)
@@ -186,7 +187,7 @@ def test_scores_far_beyond_the_smoothing_stay_finite():
         assert found.value + found.error == pytest.approx(smooth.evaluate(w), rel=1e-3)
         messages = scale * random.standard_normal(smooth.messages.shape)
         value, by_w, by_messages = smooth.joint_value_and_gradient(w, messages)
-        assert value == pytest.approx(objective.primal(w, slacks(objective, w, messages, epsilon)), rel=1e-12)
+        assert value == pytest.approx(objective.primal(w, message_slacks(objective, w, messages, epsilon)), rel=1e-12)
         assert np.isfinite(by_w).all() and np.isfinite(by_messages).all()
 
 

@@ -19,6 +19,7 @@ from maxsum.inference.trws import passes
 from maxsum.parts import grow_parts, open_parts, solve_parts, tile_parts, write_grid, write_parts
 from maxsum.parts.engine import Engine, colours, schedule
 from maxsum.parts.sources import Source
+from maxsum.parts.visit import Step
 
 
 def whole_passes(parts, n_rounds):
@@ -47,7 +48,8 @@ def test_passes_are_those_of_the_whole_graph(tmp_path, size, constant):
     wanted, messages = whole_passes(parts, 5)
     np.testing.assert_allclose(bounds, wanted, rtol=1e-11)
     assert (np.diff(bounds) <= 1e-7).all()
-    assert schedule(2, 2) == [(0, 0, "F"), (1, 0, "FB"), (0, 1, "BF"), (1, 2, "FB"), (0, 3, "B")]
+    f, b = (Step.FORWARD,), (Step.BACKWARD,)
+    assert schedule(2, 2) == [(0, 0, f), (1, 0, f + b), (0, 1, b + f), (1, 2, f + b), (0, 3, b)]
     engine.label()
     engine.save(engine.generation, engine.labels, 0.0)
     found = ms.parts.PartsCertificate(engine.source, engine.work).messages()

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.errors import CertificateError, CheckpointError, CheckTimeout, InvalidSampleError, MaxsumError
 from ..core.result import Termination
 from .forms import TASKS, Content, Form, guess_task, make_form
-from .options import CONFIGS, checked, read_config, split
+from .options import CONFIGS, checked, read_config, split_settings
 from .progress import Progress, check_line
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
@@ -83,7 +83,7 @@ def make_plan(paths: list[Path], options: dict[str, Any], sets: dict[str, Any]) 
     task = settings.get("task") or guess_task(data, settings)
     if task not in TASKS:
         raise InvalidSampleError(f"task is {task!r}, wanted one of {', '.join(TASKS)}.")
-    parameters, reader = split(settings, task)
+    parameters, reader = split_settings(settings, task)
     cv = bool(settings.get("cv", "Cs" in parameters))
     if cv and "C" in parameters:
         raise InvalidSampleError(

@@ -167,7 +167,7 @@ def _value(name: str, value: Any) -> Any:
     raise InvalidSampleError(f"{name} is {value!r}, wanted {words[kind]}: {KEYS[name].what}.")
 
 
-def split(settings: Mapping[str, Any], task: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_settings(settings: Mapping[str, Any], task: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters of the estimator, and settings of the reader; refuses settings of other tasks."""
     parameters, reader = {}, {}
     for name, value in settings.items():

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..core.answers import Answer
+from ..core.answers import AnswerClaims
 from ..core.certificate import Verification
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result
@@ -81,7 +81,7 @@ def result_json(problem: Problem, result: Result, file: Path) -> dict[str, Any]:
     return {"file": str(file), "problem": _sizes(problem), **_facts(result), "labels": result.labels}
 
 
-def verification_json(claim: Answer, proven: Verification | None, fault: str, file: Path, answer: Path) -> dict[str, Any]:
+def verification_json(claim: AnswerClaims, proven: Verification | None, fault: str, file: Path, answer: Path) -> dict[str, Any]:
     return {
         "file": str(file),
         "answer": str(answer),
@@ -207,7 +207,7 @@ def print_result(problem: Problem, result: Result, file: Path, costs: bool = Fal
     _print_rows(str(file), rows)
 
 
-def print_verification(claim: Answer, proven: Verification | None, fault: str, costs: bool = False) -> None:
+def print_verification(claim: AnswerClaims, proven: Verification | None, fault: str, costs: bool = False) -> None:
     rows = [
         ("claimed by", escape(claim.solver)),
         ("claimed score", f"{claim.score:.10g}"),

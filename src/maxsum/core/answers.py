@@ -68,14 +68,14 @@ _INFLATED = 2**25
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class AnswerClaims:
     """What an answer file claims, and the certificate that is to prove it.
 
     Attributes
     ----------
     labels : ndarray of int32, shape (n_nodes,), or None
     score, bound : float
-        Claims; ``-inf`` and ``inf`` claim nothing, a bound of ``-inf`` claims infeasibility.
+        What is claimed; ``-inf`` and ``inf`` claim nothing, a bound of ``-inf`` claims infeasibility.
     certificate : Certificate or None
     solver : str
     guarantee : Guarantee or None
@@ -196,7 +196,7 @@ def _doubles(array: np.ndarray) -> np.ndarray:
 # ---- reading ---------------------------------------------------------------------------------------------------
 
 
-def read_answer(path: str | Path, problem: Problem) -> Answer:
+def read_answer(path: str | Path, problem: Problem) -> AnswerClaims:
     """Read an answer to ``problem``; `ParseError` if the file is broken, hostile or belongs to another problem."""
     where = str(path)
     with open(path, "rb") as file:
@@ -225,7 +225,7 @@ class _Reader:
         if len(self.names) != len(names):
             raise ParseError("the archive holds members that are not .npy arrays; it is no answer.")
 
-    def answer(self) -> Answer:
+    def answer(self) -> AnswerClaims:
         if "answer" not in self.names:
             raise ParseError("the archive has no member 'answer'; it is no answer file.")
         self.version = int(self.array("answer", "<i8", ()))
@@ -256,7 +256,7 @@ class _Reader:
         if word is not None and word not in list(Guarantee):
             raise ParseError(f"the guarantee is {word!r}, wanted one of {', '.join(Guarantee)}.")
         guarantee = None if word is None else Guarantee(word)
-        return Answer(labels, score, bound, self.certificate(form), self.text("solver"), guarantee)
+        return AnswerClaims(labels, score, bound, self.certificate(form), self.text("solver"), guarantee)
 
     def certificate(self, form: str) -> Certificate | None:
         if form == "messages":

@@ -16,12 +16,15 @@ from ..learning.learners.perceptron import Perceptron
 from ..learning.learners.quasi_newton import ProjectedQuasiNewton
 from ..learning.learners.smoothed_lp import SmoothedLP
 from ..learning.learners.subset_ascent import SubsetAscent
+from ..learning.objectives.base import Objective
 from ..learning.objectives.likelihood import LikelihoodObjective
 from ..learning.objectives.lp import LPObjective
-from ..learning.objectives.margin import MarginObjective, Objective
+from ..learning.objectives.margin import MarginObjective
 from ..learning.objectives.multilabel import SubsetOracle
-from ..learning.oracles.exact import BracketOracle, ForestOracle, SolverOracle
+from ..learning.oracles.bracket import BracketOracle
+from ..learning.oracles.exact import ForestOracle
 from ..learning.oracles.relaxed import RelaxedOracle
+from ..learning.oracles.solver import SolverOracle
 from ..learning.result import LearningResult
 from ..losses import Hamming
 from ..models.bound import BoundModel
@@ -56,7 +59,8 @@ class Surrogate(NamedTuple):
     objective: Callable[..., Any]
 
 
-def _loss_and_oracle(estimator: Any, bound: BoundModel, weight: np.ndarray) -> tuple[Any, Any]:
+def loss_and_oracle(estimator: Any, bound: BoundModel, weight: np.ndarray) -> tuple[Any, Any]:
+    """Loss and oracle of an estimator; None for the oracle that fits."""
     loss, oracle = estimator.loss, None if is_auto(estimator.oracle) else estimator.oracle
     if estimator.class_weight is not None:
         check_weighted(loss)
@@ -65,12 +69,12 @@ def _loss_and_oracle(estimator: Any, bound: BoundModel, weight: np.ndarray) -> t
 
 
 def _margin(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) -> Objective:
-    loss, oracle = _loss_and_oracle(estimator, bound, weight)
+    loss, oracle = loss_and_oracle(estimator, bound, weight)
     return MarginObjective(bound, C, loss, oracle, weight, estimator.n_jobs)
 
 
 def _lp(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) -> Objective:
-    loss, oracle = _loss_and_oracle(estimator, bound, weight)
+    loss, oracle = loss_and_oracle(estimator, bound, weight)
     return LPObjective(bound, C, loss, estimator.smoothing, oracle, weight, estimator.n_jobs)
 
 
@@ -86,7 +90,7 @@ def _convex(surrogate: str) -> Callable[..., Any]:
     def make(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float, operators: list[Any] | None = None) -> Any:
         spec: Any = as_convex(estimator, surrogate, ProjectedQuasiNewton())
         return convex_objective(
-            surrogate, spec, bound, C, _loss_and_oracle(estimator, bound, weight)[0], weight, estimator.n_jobs, operators
+            surrogate, spec, bound, C, loss_and_oracle(estimator, bound, weight)[0], weight, estimator.n_jobs, operators
         )
 
     return make
@@ -237,12 +241,11 @@ def sentence(estimator: Any, bound: BoundModel | ConvexBound, objective: Any, le
 def _potentials(estimator: Any, bound: BoundModel | ConvexBound) -> str:
     if isinstance(bound, ConvexBound):
         more = " with operators" if bound.spec.n_operators else ""
-        more += " in the leaves of trees" if isinstance(getattr(bound.encode, "__self__", None), TreeLayout) else ""
+        more += " in the leaves of trees" if isinstance(bound.layout, TreeLayout) else ""
         return f"convex energies of the form {bound.spec.form!r}{more}; "
     if not is_auto(estimator.potentials):
         return ""
-    layout: Any = bound.encode.__self__  # type: ignore[attr-defined]
-    if layout.model.potentials == "supermodular":
+    if bound.layout.model.potentials == "supermodular":
         return "supermodular potentials, as two labels on graphs with cycles are then solved exactly; "
     return f"general potentials, as {'no graph has a cycle' if bound.is_forest else 'no smaller class is known to fit'}; "
 
@@ -328,7 +331,7 @@ def coefficients(
 
     Convex energies have matrices and linear terms in the place of tables, without homogeneity one for each edge by name.
     """
-    layout: Any = bound.encode.__self__  # type: ignore[union-attr]
+    layout = bound.layout
     if isinstance(bound, ConvexBound):
         nodes, terms, matrices = convex_blocks(bound, weights)
         blocks = _node_blocks(bound.base, layout, nodes)

@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold, check_cv
 
 from ..core.errors import InvalidSampleError
 from ..core.result import Termination
-from ..learning.objectives.margin import check_C
+from ..learning.objectives.base import check_C
 from ..learning.paths import path
 from ..learning.result import LearningResult
 from ..shards.dataset import ShardedDataset

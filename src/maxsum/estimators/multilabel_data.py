@@ -261,7 +261,7 @@ def partly_known(full: MultiLabelBound, x: Any, labels: np.ndarray) -> tuple[Bou
         np.ones(len(example)),
     )
     bound = BoundModel(
-        full.encode,
+        full.layout,
         data,
         full.node_index,
         full.edge_index,

@@ -13,8 +13,9 @@ from ..inference.base import Clock
 from ..learning.driver import Learner
 from ..learning.learners.cutting_plane import CuttingPlane
 from ..learning.learners.subset_ascent import SubsetAscent, unsuited
+from ..learning.objectives.base import check_C
 from ..learning.objectives.lp import LPObjective
-from ..learning.objectives.margin import MarginObjective, check_C
+from ..learning.objectives.margin import MarginObjective
 from ..learning.objectives.multilabel import MOST_ENUMERATED, MultiLabelObjective
 from ..learning.result import LearningPoint, LearningResult
 from ..losses import Hamming
@@ -51,7 +52,7 @@ LEARNERS = (
 SURROGATES = ("margin", "lp", *CONVEX, "likelihood")
 
 
-class Prepared(NamedTuple):
+class LabelSetPlan(NamedTuple):
     """A training that is ready to start; ``model`` predicts (it has all labels, where ``objective`` may leave out unknown ones)."""
 
     learner: Learner
@@ -61,7 +62,7 @@ class Prepared(NamedTuple):
     chosen: str
 
 
-def prepare(estimator: Any, data: Data, C: float) -> Prepared:
+def prepare(estimator: Any, data: Data, C: float) -> LabelSetPlan:
     """The learner, the objective, and a sentence on why they are these."""
     check_C(C)
     surrogate = as_surrogate(estimator.surrogate, SURROGATES)
@@ -91,7 +92,7 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
             )
         single = MarginObjective(plain, C, loss, oracle, weight, jobs)
         learner = choose_learner(estimator, "BlockFrankWolfe", LEARNERS)
-        return Prepared(learner, single, plain, target, "BlockFrankWolfe: one node with several classes.")
+        return LabelSetPlan(learner, single, plain, target, "BlockFrankWolfe: one node with several classes.")
     graph = label_graph(estimator.label_graph, *for_graph(target.labels, data.weight))
     potentials, words = estimator.potentials, ""
     if surrogate in CONVEX:
@@ -124,14 +125,14 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
     reason = f"SubsetAscent {why}" if why else "all subsets of so few labels are scored"
     reason = f"the default of the {surrogate} surrogate" if relaxed else reason
     chosen = f"{name}, as {reason}; " if is_open(estimator) else ""
-    return Prepared(
+    return LabelSetPlan(
         learner, objective, full, target, f"{chosen}{oracle_words(estimator.oracle, objective, type(learner).__name__)}.{words}"
     )
 
 
 def _convex(
     estimator: Any, own: BoundModel, full: BoundModel, target: Target, C: float, loss: Any, weight: np.ndarray, jobs: int
-) -> Prepared:
+) -> LabelSetPlan:
     """The training of a convex energy on ``own``; ``full`` predicts."""
     surrogate = as_surrogate(estimator.surrogate, SURROGATES)
     learner = choose_learner(estimator, CHOICES[surrogate].learner, LEARNERS)
@@ -140,15 +141,17 @@ def _convex(
     model = objective.model if full is own else spec.bind(full)
     chosen = f"{type(learner).__name__}, as the default of the {surrogate} surrogate; " if is_open(estimator) else ""
     words = f"{oracle_words(None, objective)}. The energies are convex, of the form {spec.form!r}."
-    return Prepared(learner, objective, model, target, f"{chosen}{words}")
+    return LabelSetPlan(learner, objective, model, target, f"{chosen}{words}")
 
 
-def _likelihood(estimator: Any, own: BoundModel, full: BoundModel, target: Target, C: float, weight: np.ndarray) -> Prepared:
+def _likelihood(
+    estimator: Any, own: BoundModel, full: BoundModel, target: Target, C: float, weight: np.ndarray
+) -> LabelSetPlan:
     """The training of a conditional random field on ``own``; ``full`` predicts."""
     objective = likelihood_objective(estimator, own, weight, C)
     learner = choose_learner(estimator, "MaximumLikelihood", LEARNERS)
     chosen = f"{type(learner).__name__}, as the default of the likelihood surrogate; " if is_open(estimator) else ""
-    return Prepared(learner, objective, full, target, f"{chosen}{oracle_words(None, objective)}.")
+    return LabelSetPlan(learner, objective, full, target, f"{chosen}{oracle_words(None, objective)}.")
 
 
 def _potentials(graph: Graph) -> tuple[str, str]:

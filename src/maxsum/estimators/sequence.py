@@ -13,13 +13,14 @@ from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 from ..inference.base import Solver
 from ..learning.driver import Learner
-from ..learning.objectives.margin import MarginObjective
+from ..learning.objectives.margin import MarginObjective, loss_table
 from ..learning.oracles.second_order import PairLoss, PairOracle, best_tags
-from ..losses import Loss
+from ..losses import Loss, as_loss
+from ..models.bound import BoundModel
 from ..models.sample import GraphSample
 from ..models.second_order import PairLayout, second_order
-from .base import Data, Labeler, Prepared
-from .choices import as_surrogate, coefficients, is_auto
+from .base import Labeler
+from .choices import as_surrogate, coefficients, is_auto, loss_and_oracle
 from .memory import check_room, model_bytes
 from .solving import as_jobs
 
@@ -109,21 +110,19 @@ class SequenceLabeler(Labeler):
             _check_second(self)
         return {}
 
-    def _prepare(self, data: Data, C: float, classes: Any = None, features: Any = None) -> Prepared:
-        first = super()._prepare(data, C, classes, features)
+    def _objective(self, surrogate: Any, bound: BoundModel, weight: np.ndarray, C: float, *operators: Any) -> Any:
         if self.order == 1:
-            return first
-        objective: Any = first.objective
-        bound = second_order(first.bound)
-        check_room(model_bytes(bound), "this training")
-        loss, oracle = PairLoss(objective.loss, first.bound.n_labels), PairOracle(bound, objective.loss_table)
-        lifted = MarginObjective(bound, C, loss, oracle, objective.sample_weight, objective.n_jobs)
-        return first._replace(bound=bound, objective=lifted)
+            return super()._objective(surrogate, bound, weight, C, *operators)
+        pairs = second_order(bound)
+        check_room(model_bytes(pairs), "this training")
+        loss = as_loss(loss_and_oracle(self, bound, weight)[0])
+        oracle = PairOracle(pairs, loss_table(bound, loss))
+        return MarginObjective(pairs, C, PairLoss(loss, bound.n_labels), oracle, weight, self.n_jobs)
 
     @property
     def _pairs(self) -> PairLayout | None:
         """The layout of pairs, if the model is one of second order."""
-        layout = getattr(self.model_.encode, "__self__", None)
+        layout = self.model_.layout
         return layout if isinstance(layout, PairLayout) else None
 
     @property

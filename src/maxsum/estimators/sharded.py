@@ -180,7 +180,7 @@ def _chain(n: int) -> Graph:
 
 def fit_shards(labeler: Any, dataset: ShardedDataset, executor: Any = None) -> Any:
     """Train a labeler on shards; what ``labeler.fit(dataset, executor=executor)`` does."""
-    from .base import Prepared
+    from .base import TrainingPlan
     from .targets import Coding
 
     _check(labeler, dataset)
@@ -194,7 +194,7 @@ def fit_shards(labeler: Any, dataset: ShardedDataset, executor: Any = None) -> A
         result = learner.fit(objective, labeler.callback)
         model = source.model
         n_features = int(dataset.manifest["features"]["width"])
-        labeler._accept(Prepared(learner, objective, model, Coding([], None, None), facts, n_features), result)
+        labeler._accept(TrainingPlan(learner, objective, model, Coding([], None, None), facts, n_features), result)
         labeler._warn(result, learner)
     return labeler
 
@@ -323,7 +323,7 @@ def predict_shard(labeler: Any, shard: Shard) -> list[np.ndarray]:
     if shard.dataset.manifest["features"]["kind"] != "dicts":
         return labeler._predict(samples)  # type: ignore[no-any-return]
     twin = _light(labeler)
-    layout: Any = labeler.model_.encode.__self__
+    layout: Any = labeler.model_.layout
     expected = layout.model.features
     if expected.n_features != shard.dataset.features.n_features:
         raise InvalidSampleError(
@@ -333,9 +333,9 @@ def predict_shard(labeler: Any, shard: Shard) -> list[np.ndarray]:
     stored = replace(layout, model=replace(layout.model, features=shard.dataset.features))
     model = labeler.model_
     twin.model_ = (
-        replace(model, encode=stored.encode)
+        replace(model, layout=stored)
         if isinstance(model, BoundModel)
-        else replace(model, base=replace(model.base, encode=stored.encode))
+        else replace(model, base=replace(model.base, layout=stored))
     )
     return twin._predict(samples)  # type: ignore[no-any-return]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,8 +106,7 @@ class Coding(NamedTuple):
         if self.rule is None:
             return bound
         classes = (self.rule.classes,) * len(bound.classes)
-        name: Any = bound.name
-        return replace(bound, classes=classes, name=partial(name.func, *name.args[:-1], classes))
+        return replace(bound, classes=classes)
 
 
 def _items(sample: GraphSample, given: Any) -> list[Any] | None:

@@ -18,7 +18,8 @@ from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
 from ..learning.learners.cutting_plane import CuttingPlane
 from ..learning.objectives.lp import LPObjective
 from ..learning.objectives.margin import MarginObjective, loss_table
-from ..learning.oracles.exact import Key, SolverOracle
+from ..learning.oracles.base import Effort, Key
+from ..learning.oracles.solver import SolverOracle
 from ..learning.result import LearningResult
 from ..losses import as_loss
 from ..models.bound import BoundModel
@@ -49,7 +50,7 @@ class Once(SolverOracle):
         self.ends = ends
         self.at, self.known = np.zeros(0), dict[int, tuple[Key, float]]()
 
-    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
+    def answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort, n_jobs: int) -> tuple[list[Key], np.ndarray]:
         if not np.array_equal(self.at, w):
             self.at, self.known = w.copy(), {}
         new = np.array([j for j in examples.tolist() if j not in self.known], dtype=np.int64)

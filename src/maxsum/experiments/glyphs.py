@@ -50,7 +50,7 @@ C, ROUND, LAST, N_LOGISTIC = 1.0, 6, 40, 15
 MIN_GAIN, MAX_SECONDS = 0.25, 0.05
 
 
-class Answer(NamedTuple):
+class MethodRun(NamedTuple):
     """What a method does: labels of the covered pixels, seconds of training, wall and CPU seconds of inference an image."""
 
     labels: list[np.ndarray]
@@ -124,7 +124,7 @@ def error(labels: Sequence[np.ndarray], glyphs: Sequence[Glyph]) -> float:
     return 100 * float(np.mean([(own != one.labels).mean() for own, one in zip(labels, glyphs, strict=True)]))
 
 
-def forest(x: Sequence[np.ndarray], y: Sequence[np.ndarray], tests: Sequence[np.ndarray]) -> Answer:
+def forest(x: Sequence[np.ndarray], y: Sequence[np.ndarray], tests: Sequence[np.ndarray]) -> MethodRun:
     """A random forest on the features of covered pixels."""
     from sklearn.ensemble import RandomForestClassifier
 
@@ -135,7 +135,7 @@ def forest(x: Sequence[np.ndarray], y: Sequence[np.ndarray], tests: Sequence[np.
     trees.n_jobs = 1
     taken, begun, cpu = time.perf_counter() - started, time.perf_counter(), time.process_time()
     labels = [np.asarray(trees.predict(own)) for own in tests]
-    return Answer(labels, taken, (time.perf_counter() - begun) / len(tests), (time.process_time() - cpu) / len(tests), "")
+    return MethodRun(labels, taken, (time.perf_counter() - begun) / len(tests), (time.process_time() - cpu) / len(tests), "")
 
 
 def samples(glyphs: Sequence[Glyph], known: Sequence[Glyph], left_out: bool) -> list[GraphSample]:
@@ -193,7 +193,7 @@ def grow(
     return found.features, found.model, found.weights
 
 
-def answer(surrogate: str, model: Any, init: Any, tests: Sequence[GraphSample], started: float, most: int) -> Answer:
+def answer(surrogate: str, model: Any, init: Any, tests: Sequence[GraphSample], started: float, most: int) -> MethodRun:
     """Learn all weights once more, and predict each test glyph by itself on one thread."""
     kind, predict = (QPObjective, predict_convex) if surrogate == "qp" else (LogisticObjective, predict_logistic)
     options: dict[str, Any] = {} if surrogate == "qp" else {"tol": 1e-5}
@@ -204,20 +204,20 @@ def answer(surrogate: str, model: Any, init: Any, tests: Sequence[GraphSample], 
         labels.append(predict(model, result.weights, [own])[0].labels)
     n = len(tests)
     words = f"gap {result.relative_gap:.1e}" if surrogate == "qp" else "not convex"
-    return Answer(labels, taken, (time.perf_counter() - begun) / n, (time.process_time() - cpu) / n, words)
+    return MethodRun(labels, taken, (time.perf_counter() - begun) / n, (time.process_time() - cpu) / n, words)
 
 
 def measure(
     train: Sequence[Glyph], tests: Sequence[Glyph], quick: bool, progress: Progress, compared: bool = True
-) -> tuple[dict[str, Answer], float]:
+) -> tuple[dict[str, MethodRun], float]:
     """All methods (not ``compared``: the forest and QP-M3N alone), and CPU seconds of the node features an image.
 
     They are a forest on windows of pixels; a forest, and energies without edges, on the node features of QP-M3N; QP-M3N on trees;
     and the logistic random field on the same trees.
     """
-    found: dict[str, Answer] = {}
+    found: dict[str, MethodRun] = {}
 
-    def keep(name: str, own: Answer) -> None:
+    def keep(name: str, own: MethodRun) -> None:
         found[name] = own
         progress(f"{name}: {error(own.labels, tests):.2f} %, {own.train:.0f} s, {own.cpu:.4f} CPU s/image")
 
@@ -327,7 +327,7 @@ def picture(path: str | os.PathLike[str], kind: str = "small", quick: bool = Fal
     draw(path, panels(tests[:n_images], found), "grey: covered")
 
 
-def panels(glyphs: Sequence[Glyph], found: dict[str, Answer]) -> list[list[Any]]:
+def panels(glyphs: Sequence[Glyph], found: dict[str, MethodRun]) -> list[list[Any]]:
     """A row for each glyph."""
     rows = []
     for i, one in enumerate(glyphs):

@@ -153,7 +153,7 @@ def test(model: Any, kind: str, images: Sequence[Image]) -> Tested:
     return Tested(error(labels, images), optimal, max(result.relative_gap for result in results), labels)
 
 
-def split(images: Sequence[Image], number: int, quick: bool) -> tuple[list[Image], list[Image], list[Image]]:
+def split_images(images: Sequence[Image], number: int, quick: bool) -> tuple[list[Image], list[Image], list[Image]]:
     """Images to train, validate and test; fewer and smaller ones for a quick look."""
     order = np.random.default_rng(number).permutation(len(images))
     n, m, k = (N_QUICK_TRAIN, N_QUICK_VALIDATION, N_QUICK_TEST) if quick else (N_TRAIN, N_VALIDATION, len(images))
@@ -172,7 +172,7 @@ def run(quick: bool, progress: Progress) -> Report:
     rows, trained, tested = [], [], []
     started = time.perf_counter()
     for number in range(n_splits):
-        train, validation, left = split(images, number, quick)
+        train, validation, left = split_images(images, number, quick)
         for kind in KINDS:
             best, every = choose(classifier(kind), kind, train, validation, QUICK_C if quick else C_VALUES)
             found = test(best.model, kind, left)
@@ -274,7 +274,7 @@ def picture(path: str | os.PathLike[str], photographs: bool = False, quick: bool
     shapes = make_shapes(11, 48, 72, n_objects=6, noise=0.35, kind="rgb")
     made = [Image("made", x, y) for x, y in zip(*shapes, strict=True)]
     rows = panels(made[:6], made[9:], 6, True)
-    train, _, left = split(load(), 0, quick)
+    train, _, left = split_images(load(), 0, quick)
     rows += panels(train, left[:n_images], len(LABELS), photographs)
     draw(path, rows, "last rows: cow red, grass green, water blue, void black")
 

@@ -257,7 +257,7 @@ def _ratio(name: str, runs: dict[float, dict[str, Run]], quick: bool, rival: str
 
 def photographs(quick: bool, progress: Progress) -> list[Claim]:
     """Cow, grass, water and void: 10 photographs to train, colours as codes and as numbers; see `segmentation`."""
-    train, validation, test = segmentation.split(segmentation.load(), 0, quick)
+    train, validation, test = segmentation.split_images(segmentation.load(), 0, quick)
     claims = []
     for kind in ("codes", "linear"):
         parts = [_photograph_samples(kind, part) for part in (train, validation, test)]

@@ -79,7 +79,7 @@ def learn(puzzle: Puzzle) -> Learned:
     started = time.process_time()
     result = Perceptron(max_iter=MAX_SWEEPS, time_limit=60.0).fit(objective)
     seconds = time.process_time() - started
-    q, g = split(objective.model_weights(result.weights))
+    q, g = split_weights(objective.model_weights(result.weights))
     sharper = result.weights.copy()
     sharper[_BLANK] -= sharpen(q, g)
     sharper[10:91].reshape(9, 9)[_DIAGONAL] -= sharpen(q, g)
@@ -88,7 +88,7 @@ def learn(puzzle: Puzzle) -> Learned:
     return Learned(q, g, result.n_iter, result.extra["n_updates"], seconds, converged, rules_hold(q, g), sharp)
 
 
-def split(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def split_weights(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """:math:`q` (the last is that of blank or different) and :math:`g`."""
     return weights[:10].copy(), weights[10:91].reshape(9, 9).copy()
 

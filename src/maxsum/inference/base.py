@@ -179,6 +179,7 @@ class Run(Interruptible):
         self.message = ""
         self.marginals: np.ndarray | None = None
         self.edge_marginals: np.ndarray | None = None
+        self.init_marginals: np.ndarray | None = None
         self.fixed: np.ndarray | None = None
         self.n_iter = 0
         self.trace: list[TracePoint] = []
@@ -193,7 +194,7 @@ class Run(Interruptible):
                 self.offer(init.labels)
             if init.certificate is not None:
                 self.certify(init.certificate.bound(self.problem), init.certificate)
-            messages = init.messages
+            messages, self.init_marginals = init.messages, init.marginals
         return None if messages is None else self.problem.as_messages(messages)
 
     def offer(self, labels: np.ndarray) -> bool:

@@ -109,7 +109,7 @@ class QPRelaxation(Solver):
         )
 
 
-class Relaxed(NamedTuple):
+class Convexified(NamedTuple):
     """The relaxation as a minimisation: ``f(mu) == constant - E(mu)``; ``messages`` are those of its `QPCertificate`."""
 
     theta: np.ndarray
@@ -118,7 +118,7 @@ class Relaxed(NamedTuple):
     messages: Messages
 
 
-def relax(problem: Problem) -> Relaxed:
+def relax(problem: Problem) -> Convexified:
     """Convexify a problem without cliques whose tables are finite."""
     alive, weight = own_labels(problem), problem.edge_weight
     kind, source, shapes = _kinds(problem)
@@ -142,7 +142,7 @@ def relax(problem: Problem) -> Relaxed:
     theta = np.where(alive, -(score + 0.5 * dominance), np.inf)
     terms = best.sum(dtype=np.longdouble) + edge_centres(problem).sum(dtype=np.longdouble)
     form = BlockForm._from_rows(rows._replace(diagonal=dominance))
-    return Relaxed(theta, form, float(np.longdouble(problem.offset) + terms), messages)
+    return Convexified(theta, form, float(np.longdouble(problem.offset) + terms), messages)
 
 
 def _kinds(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ _HOME = {
     "BlockFrankWolfe": ".learners.block_frank_wolfe",
     "CompactQP": ".learners.compact_qp",
     "CuttingPlane": ".learners.cutting_plane",
-    "DualBound": ".objectives.dual_bound",
+    "DualBound": ".dual.dual_bound",
     "DaskExecutor": "..executors.dask",
     "DualCertificate": ".certificate",
     "Executor": "..executors.base",

@@ -17,7 +17,7 @@ from ..core.files.container import Container, digest, digest_arrays, portable
 
 if TYPE_CHECKING:
     from .driver import Learner
-    from .objectives.margin import Objective
+    from .objectives.base import Objective
 
 __all__ = ["VERSION", "digest_arrays", "fingerprint", "load_checkpoint", "save_checkpoint"]
 

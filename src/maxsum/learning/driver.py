@@ -15,7 +15,7 @@ from ..core.errors import InvalidSampleError
 from ..core.result import Guarantee, Termination
 from ..inference.base import Interruptible, check_time_limit
 from .certificate import DualCertificate, LearningCertificate
-from .objectives.margin import Objective
+from .objectives.base import Objective
 from .result import LearningPoint, LearningResult, relative
 from .state import pack, unpack
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InvalidSampleError
 from ..core.result import Termination
 from .driver import Learner, LearningCallback
-from .objectives.margin import check_C
+from .objectives.base import check_C
 from .objectives.smooth import SmoothObjective
 from .result import LearningResult
 
@@ -29,7 +29,7 @@ def path(
     ----------
     learner : Learner
         With a checkpoint ``file``, the training of the i-th smallest value has the checkpoint ``file.i``.
-    objective : Objective or SmoothObjective
+    objective : Objective
         Its own ``C`` is as before when this returns. To verify a certificate, call ``objective.set_C(result.extra["C"])`` first.
     C_values : iterable of float
     callback : callable, optional

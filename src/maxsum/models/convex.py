@@ -153,8 +153,12 @@ class ConvexBound:
         return self.base.labels
 
     @property
-    def encode(self) -> Any:
-        return self.base.encode
+    def layout(self) -> Any:
+        return self.base.layout
+
+    def encode(self, samples: Any) -> Encoded:
+        """Features of new samples."""
+        return self.base.encode(samples)
 
     @property
     def is_forest(self) -> bool:

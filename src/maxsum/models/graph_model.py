@@ -120,11 +120,9 @@ class Layout:
             cone = Cone.free(n_weights)
         else:
             cone = Cone.nonnegative(n_weights, np.arange(n_node, n_weights))
-        names = partial(_names, self, node_index, edge_index, clique_index, n_weights, classes)
+        names = partial(_names, self, node_index, edge_index, clique_index, n_weights)
         own = self.encode([]) if data is None else data
-        return BoundModel(
-            self.encode, own, node_index, edge_index, cone, classes, n_labels, names, labels, clique_index=clique_index
-        )
+        return BoundModel(self, own, node_index, edge_index, cone, classes, n_labels, names, labels, clique_index=clique_index)
 
     def encode(self, samples: Sequence[GraphSample]) -> Encoded:
         """Features of samples as the union that this layout describes."""

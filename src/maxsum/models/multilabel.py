@@ -53,7 +53,7 @@ class MultiLabelModel:
             cone = Cone.nonnegative(n_weights, np.arange(n_labels * width, n_weights))
         names = partial(_names, self.graph.edges, width, edge, n_weights)
         coded = np.ascontiguousarray(labels, dtype=np.int32).reshape(-1)
-        return MultiLabelBound(self.encode, self.encode(x), node, edge, cone, (np.arange(2),), 2, names, coded, self.graph)
+        return MultiLabelBound(self, self.encode(x), node, edge, cone, (np.arange(2),), 2, names, coded, self.graph)
 
     @property
     def _size(self) -> tuple[int, int]:
@@ -140,25 +140,32 @@ def multiclass(x: Any, labels: np.ndarray, classes: np.ndarray) -> BoundModel:
     width, size = x.shape[1], len(classes)
     node = np.arange(width * size, dtype=np.int32).reshape(width, size)
     edge = np.zeros((0, size, size), dtype=np.int32)
-    names = partial(_class_names, width, classes)
-    encode = partial(_encode_single, size)
+    names = partial(_class_names, width)
+    layout = SingleNodes(size)
     coded = labels.astype(np.int32)
-    return BoundModel(encode, encode(x), node, edge, Cone.free(width * size), (classes,), size, names, coded)
+    return BoundModel(layout, layout.encode(x), node, edge, Cone.free(width * size), (classes,), size, names, coded)
 
 
-def _encode_single(n_classes: int, x: Any) -> Encoded:
-    n, none = x.shape[0], sparse.csr_array((0, 0))
-    return Encoded(
-        (Graph.complete(1),) * n,
-        np.arange(n + 1, dtype=np.int64),
-        np.zeros(n + 1, dtype=np.int64),
-        np.zeros((0, 2), dtype=np.int32),
-        x,
-        none,
-        np.full(n, n_classes, dtype=np.int32),
-        np.zeros(n, dtype=np.int64),
-        np.ones(n),
-    )
+@dataclass(frozen=True)
+class SingleNodes:
+    """The layout of graphs of one node with ``n_classes`` labels: a row of features each."""
+
+    n_classes: int
+
+    def encode(self, x: Any) -> Encoded:
+        """A graph of one node for each row of ``x``."""
+        n, none = x.shape[0], sparse.csr_array((0, 0))
+        return Encoded(
+            (Graph.complete(1),) * n,
+            np.arange(n + 1, dtype=np.int64),
+            np.zeros(n + 1, dtype=np.int64),
+            np.zeros((0, 2), dtype=np.int32),
+            x,
+            none,
+            np.full(n, self.n_classes, dtype=np.int32),
+            np.zeros(n, dtype=np.int64),
+            np.ones(n),
+        )
 
 
 def label_graph(given: Any, labels: np.ndarray, weight: np.ndarray) -> Graph:
@@ -199,7 +206,7 @@ def _mutual_information_tree(labels: np.ndarray, weight: np.ndarray) -> np.ndarr
     return np.array(edges, dtype=np.int32).reshape(-1, 2)
 
 
-def _names(edges: np.ndarray, width: int, edge_index: np.ndarray, n_weights: int) -> list[str]:
+def _names(edges: np.ndarray, width: int, edge_index: np.ndarray, n_weights: int, classes: tuple[np.ndarray, ...]) -> list[str]:
     first = int(edge_index[edge_index >= 0].min(initial=n_weights))
     names = [f"q[label {p // width}](feature {p % width})" for p in range(first)] + [""] * (n_weights - first)
     for table, (u, v) in zip(edge_index, edges, strict=True):
@@ -208,5 +215,5 @@ def _names(edges: np.ndarray, width: int, edge_index: np.ndarray, n_weights: int
     return names
 
 
-def _class_names(width: int, classes: np.ndarray) -> list[str]:
-    return [f"q(feature {f}, {label})" for f in range(width) for label in classes]
+def _class_names(width: int, classes: tuple[np.ndarray, ...]) -> list[str]:
+    return [f"q(feature {f}, {label})" for f in range(width) for label in classes[0]]

@@ -40,8 +40,7 @@ class PairLayout:
     @property
     def model(self) -> Any:
         """The model behind the first-order chain."""
-        layout: Any = self.base.encode.__self__  # type: ignore[attr-defined]
-        return layout.model
+        return self.base.layout.model
 
     @property
     def n_tags(self) -> int:
@@ -95,13 +94,11 @@ def second_order(base: BoundModel) -> BoundModel:
     triple = base.n_weights + before[:, None] * size**2 + tag[:, None] * size + tag
     edge_index[1][agree] = triple[agree]
     data = layout.paired(base.data)
-    name: Any = base.name
-    names: Callable[[], list[str]] = partial(_names, name.func, name.args[:-1], base.classes)
     labels = None if base.labels is None else layout.labels(base.labels, data)
     cone = Cone.free(base.n_weights + size**3)
-    return BoundModel(layout.encode, data, node_index, edge_index, cone, base.classes, size**2, names, labels)
+    return BoundModel(layout, data, node_index, edge_index, cone, base.classes, size**2, partial(_names, base.name), labels)
 
 
-def _names(first: Callable[..., list[str]], given: tuple[Any, ...], classes: tuple[np.ndarray, ...]) -> list[str]:
+def _names(first: Callable[..., list[str]], classes: tuple[np.ndarray, ...]) -> list[str]:
     own = classes[0].tolist()
-    return first(*given, classes) + [f"h({a}, {b}, {c})" for a in own for b in own for c in own]
+    return first(classes) + [f"h({a}, {b}, {c})" for a in own for b in own for c in own]

@@ -313,8 +313,7 @@ class TreeFeatures:
 
     def over(self, bound: BoundModel) -> BoundModel:
         """A model of transformed samples as one that encodes samples as they are given."""
-        layout: Any = bound.encode.__self__  # type: ignore[attr-defined]
-        return replace(bound, encode=TreeLayout(**vars(layout), trees=self).encode)
+        return replace(bound, layout=TreeLayout(**vars(bound.layout), trees=self))
 
 
 @dataclass(frozen=True, eq=False)

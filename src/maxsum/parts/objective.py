@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core.errors import CheckpointError, InvalidSampleError
 from ..executors.base import as_executor
-from ..learning.objectives.margin import Answer, Objective, Plane
-from ..learning.oracles.exact import Key
+from ..learning.objectives.base import Answer, Plane, PlaneObjective
+from ..learning.oracles.base import Effort, Key
 from ..losses import Loss, as_loss
 from ..models.bound import BoundModel
 from ..models.graph_model import GraphModel
@@ -22,13 +22,13 @@ from .folder import Parts, open_parts
 from .solve import run
 from .sources import SampleSource, as_source
 
-_ROUNDS = {-3: 2, -2: 2, -1: 2, 0: 4, 1: 20}
+_ROUNDS = {Effort.EXPAND: 2, Effort.GLANCE: 2, Effort.QUICK: 2, Effort.NORMAL: 4, Effort.LONG: 20}
 _MOST_ROUNDS, _STEP, _STALLED = 200, 10, 1e-3
 _SPARE = 8
 _CHECK_TOL = 1e-7
 
 
-class PartsObjective(Objective):
+class PartsObjective(PlaneObjective):
     r"""Structured hinge loss of one sample in parts,
 
     .. math:: F(w) = \tfrac12\|w\|^2 + C\,\xi(w),\qquad \xi(w) = \max_y L(y^*, y) - \langle w, \Psi(y^*) - \Psi(y)\rangle .
@@ -84,10 +84,10 @@ class PartsObjective(Objective):
         self.engine.drop(truth.generation)
         self._fresh: dict[int, Plane] = {}
 
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> Answer:
         engine = self.engine
         engine.source = replace(self.source, w=np.array(w, dtype=np.float64))
-        bound = engine.rounds(_ROUNDS[max(-3, effort)])[-1] if effort < 2 else self._settle()
+        bound = engine.rounds(_ROUNDS[effort])[-1] if effort < Effort.FULL else self._settle()
         found = engine.label()
         labels = engine.labels.copy()
         np.save(self._cuts_path(found.generation), labels, allow_pickle=False)

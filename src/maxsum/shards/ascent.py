@@ -20,14 +20,14 @@ from ..kernels.vectors import inner
 from ..learning.checkpoint import digest_arrays
 from ..learning.driver import Learner, LearningCallback, Training
 from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
-from ..learning.objectives.margin import Answer, Objective, Plane
-from ..learning.oracles.exact import Key
+from ..learning.objectives.base import Answer, Plane, PlaneObjective
+from ..learning.oracles.base import Effort, Key
 from ..learning.result import LearningResult, relative
 from ..learning.state import REBUILT
 from .certificate import ShardCertificate
 from .tasks import Job, Place, ShardSource, Sum, evaluate_group, forget, gather, shard_objective, tree_sum, visit_group
 
-_EFFORTS = ((1,), (1, 2), (1, 2, 3))
+_EFFORTS = ((Effort.LONG,), (Effort.LONG, Effort.FULL), (Effort.LONG, Effort.FULL, Effort.SEARCH))
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Tuning:
 _TUNING = Tuning()
 
 
-class ShardedObjective(Objective):
+class ShardedObjective(PlaneObjective):
     r"""The objective of a training set in shards, :math:`\tfrac12\|w\|^2 + \sum_k \sum_{j \in k} c_j\,\xi_j(w)`.
 
     Parameters
@@ -94,7 +94,7 @@ class ShardedObjective(Objective):
         total = gather(self.executor, slack_group, n, lambda a, b: (self.source, self.C, a, b), w, "verify-objective", n)
         return float(0.5 * inner(w, w) + total)
 
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> Answer:
         raise UnsupportedProblemError(
             "a ShardedObjective does not answer for single examples. Learners for it: ShardAscent; with an AggregatedObjective CuttingPlane."
         )
@@ -392,7 +392,7 @@ class RoundState:
         return ShardCertificate(self.job, tuple(self.place(k) for k in range(self.objective.n_shards)), mu)
 
 
-def _projected(objective: Objective, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _projected(objective: PlaneObjective, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The nearest weights of the cone, and the multipliers of its rows."""
     if objective.cone.is_free:
         return total, np.zeros(0)

@@ -15,7 +15,7 @@ from ..models.convex import Convex, ConvexBound
 from ..models.features import NodeFeatures
 from ..models.graph_model import GraphModel, Layout
 from ..models.matrices import Definite, Dictionary, NoMatrices
-from ..models.multilabel import MultiLabelBound, MultiLabelModel, multiclass
+from ..models.multilabel import MultiLabelBound, MultiLabelModel, SingleNodes, multiclass
 from ..models.second_order import PairLayout, second_order
 from ..models.trees import FeatureTests, TreeFeatures, TreeLayout
 from .values import Reader, Writer
@@ -38,13 +38,13 @@ def describe(model: Any, writer: Writer) -> dict[str, Any]:
             "kind": "multilabel",
             "n_labels": model.graph.n_nodes,
             "edges": writer.value(model.graph.edges, "model.edges"),
-            "potentials": _potentials(model),
+            "potentials": str(model.layout.potentials),
             "width": len(model.node_index) // max(1, model.graph.n_nodes),
         }
-    layout: Any = getattr(model.encode, "__self__", None)
+    layout = model.layout
     if isinstance(layout, PairLayout):
         return {"kind": "pairs", "base": describe(layout.base, writer)}
-    if layout is None:
+    if isinstance(layout, SingleNodes):
         return {"kind": "multiclass", "width": len(model.node_index)}
     if not isinstance(layout, Layout):
         raise ModelFileError(f"model_ is one of {type(layout).__name__}, which a model file does not hold.")
@@ -56,12 +56,6 @@ def describe(model: Any, writer: Writer) -> dict[str, Any]:
         "graph_size": [int(n) for n in layout.graph_size],
         "trees": writer.value(layout.trees, "model.trees") if isinstance(layout, TreeLayout) else None,
     }
-
-
-def _potentials(model: MultiLabelBound) -> str:
-    """Which tables the labels of a multi-label model have."""
-    encoder: Any = model.encode.__self__  # type: ignore[attr-defined]
-    return str(encoder.potentials)
 
 
 def rebuild(given: Any, classes: tuple[np.ndarray, ...], weights: np.ndarray, reader: Reader) -> Any:

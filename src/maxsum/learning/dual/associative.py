@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..certificate import DualCertificate
-from ..learners.compact_program import is_associative, n_nonzeros
 from ..oracles.relaxed import Relaxed
+from .compact_program import is_associative, n_nonzeros
 
 _SMALL, _NODES_A_WEIGHT = 250_000, 10
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,9 +12,11 @@ from ...kernels.planes import Planes, Weights, copy_planes, drop, insert_all, in
 from ...kernels.vectors import inner
 from ...models.cone import Cone
 from ..certificate import DualCertificate
-from ..objectives.margin import MarginObjective
-from ..oracles.exact import Key
+from ..oracles.base import Key
 from ..oracles.relaxed import Relaxed
+
+if TYPE_CHECKING:
+    from ..objectives.margin import MarginObjective
 
 _VECTOR_BYTES, _RELAXED_BYTES = 2**29, 2**30
 _OLD = 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from ...kernels.region_planes import base_plane, region_passes, sparse_vectors
 from ...kernels.regions import Regions, extend, marginals
 from ...kernels.vectors import inner
 from ..certificate import DualCertificate
-from ..objectives.margin import MarginObjective
-from ..oracles.exact import Key
+from ..oracles.base import Key
 from ..oracles.relaxed import Relaxed
 from .planes import PlaneStore, new_weights
+
+if TYPE_CHECKING:
+    from ..objectives.margin import MarginObjective
 
 _MEMORY = 0
 _NODES = 100

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import UnsupportedProblemError
-from ...kernels.clock import Clock
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..dual.planes import PlaneStore, few_weights
 from ..dual.regions import RegionStore, fits
-from ..objectives.margin import Answer, MarginObjective, Objective
+from ..objectives.base import Answer, Objective
+from ..objectives.margin import MarginObjective
+from ..oracles.base import Effort
 from ..oracles.relaxed import Relaxed
 from ..result import relative
 from ..state import REBUILT
@@ -26,8 +27,6 @@ _LAST_SHARE = 0.1  # of the limit, the most that is kept free for a last evaluat
 _NEAR, _DEAR_NEAR = 2.5, 1.0
 _ALL = 4
 _VECTORISED = 0.4
-_QUICK = -1
-_EFFORTS = ((1, 10.0), (2, 0.5), (3, 0.25))
 _ACTIVE = 0.5
 
 
@@ -138,7 +137,7 @@ class Ascent:
     def query(self) -> np.ndarray:
         """Weights for the oracle, to be read before the next step: those of the dual, moved into the cone exactly."""
         w = self.store.weights.value
-        return w if self.objective.cone.is_free else feasible(self.objective, w)
+        return w if self.objective.cone.is_free else self.objective.repair(w)
 
     def absorb(self, answer: Answer) -> None:
         """Take in new planes, then pass over the stored ones while that pays."""
@@ -168,7 +167,7 @@ class Ascent:
         """Examples in batches, each asked at the newest weights: examples and slacks there."""
         for start in range(0, len(order), self.batch):
             examples = np.unique(order[start : start + self.batch])
-            answer = self.objective.ask(self.query(), examples, _QUICK)
+            answer = self.objective.ask(self.query(), examples, Effort.QUICK)
             slack = np.maximum(answer.value, 0.0) if self.objective.relaxed else answer.upper
             self.absorb(answer)
             yield examples, slack
@@ -207,10 +206,12 @@ class BlockState(Ascent):
         started = training.clock.used
         self.dual = self.store.refresh()
         training.bound(self.dual, self.certificate)
-        for w in (self.query(), feasible(self.objective, self.mean)) if self.learner.averaging else (self.query(),):
-            answer = certain(self.objective, w, self.objective.ask(w), self.dual, self.learner.tol, training.seconds_left)
+        for w in (self.query(), self.objective.repair(self.mean)) if self.learner.averaging else (self.query(),):
+            answer = self.objective.tighten_brackets(
+                w, self.objective.ask(w), self.dual, self.learner.tol, training.seconds_left
+            )
             primal = self.objective.primal(w, answer.upper)
-            training.offer(w, primal, is_exact(answer))
+            training.offer(w, primal, answer.is_proven)
             self.absorb(answer)
         if training.time_limit is not None:  # the last one follows when time is up
             training.reserve = min(training.clock.used - started, _LAST_SHARE * training.time_limit)
@@ -231,30 +232,6 @@ class BlockState(Ascent):
         training.bound(self.dual, self.certificate)
         w = self.store.weights.value
         return relative(self.objective.primal(w, slack), self.dual) if not self.learner.gap_sampling else 0.0
-
-
-def feasible(objective: Objective, w: np.ndarray) -> np.ndarray:
-    """The nearest weights that satisfy the cone exactly."""
-    return w.copy() if objective.cone.is_free else objective.cone.repair(w)
-
-
-def certain(objective: Objective, w: np.ndarray, answer: Answer, dual: float, tol: float, seconds: float) -> Answer:
-    """The answer with its open brackets closed as far as the tolerance needs it: by more sweeps first, by `TRWS` to its end if what
-    the labellings reach is within the tolerance, and by an exact search when nothing but the brackets keeps the gap open."""
-    clock = Clock(seconds)
-    for effort, reach in _EFFORTS:
-        reached = objective.primal(w, np.maximum(answer.value, 0.0))
-        left = reached - dual
-        allowed = max(tol * reached - left, 0.25 * tol * reached, 0.25 * left)
-        if is_exact(answer) or left > reach * tol * reached:
-            break
-        answer = objective.close(w, answer, allowed, (effort,), clock.left)
-    return answer
-
-
-def is_exact(answer: Answer) -> bool:
-    """Whether the slacks are proven to rounding."""
-    return bool((answer.upper - np.maximum(answer.value, 0.0) <= 1e-9 * (1.0 + np.abs(answer.upper))).all())
 
 
 def oracle_work(objective: MarginObjective) -> float:

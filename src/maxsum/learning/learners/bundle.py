@@ -9,9 +9,8 @@ import numpy as np
 from ...core.errors import InvalidSampleError
 from ...kernels import dual_bound as kernels
 from ...qp.reduced import ReducedQP
+from ..dual.dual_bound import BoundPoint, DualBound
 from ..dual.pseudo_marginals import PseudoMarginals
-from ..objectives.dual_bound import BoundPoint, DualBound
-from .block_frank_wolfe import feasible
 
 _IDLE = 20
 _KEPT = ("labels", "offset", "examples", "idle", "gram_w", "gram_s", "alpha", "centre", "scale")
@@ -134,7 +133,7 @@ class Bundle:
         kernels.combine_messages(row, plus, minus, self.turns.ptr, own, self.weight, turn)
         low = float(self.alpha @ self.linear) - 0.5 * float(w @ w) - 0.25 * self.scale * float(np.vdot(turn, turn))
         self.idle = np.where(own > 0, 0, self.idle + 1)
-        return feasible(self.objective, w), self.centre - 0.5 * self.scale * turn, low
+        return self.objective.repair(w), self.centre - 0.5 * self.scale * turn, low
 
     def model(self, w: np.ndarray, phi: np.ndarray) -> np.ndarray:
         """The model's slacks at a point, one a block."""

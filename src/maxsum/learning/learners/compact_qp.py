@@ -14,14 +14,15 @@ from ...core.errors import InvalidSampleError, UnsupportedProblemError
 from ...core.result import Termination
 from ..driver import Learner, Training
 from ..dual.associative import associative_bound
+from ..dual.compact_program import Program, n_nonzeros
+from ..dual.dual_bound import check_relaxed
 from ..dual.pseudo_marginals import PseudoMarginals
-from ..objectives.dual_bound import check_relaxed
-from ..objectives.margin import MarginObjective, refuse_oracle
+from ..objectives.lp import check_lp
+from ..objectives.margin import refuse_oracle
+from ..proofs.message_slacks import message_slacks
 from ..state import REBUILT
-from .compact_program import Program, edge_tables, n_nonzeros
 
 SOLVERS = ("piqp", "clarabel")
-_CHUNK = 2**20  # entries of tables of edges at a time, 8 MB
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class CompactState:
     ) -> None:
         """Offer weights with their messages, and the bound of pseudo-marginals."""
         objective = self.objective
-        slack = np.maximum(slacks(objective, w, messages[0], clique_messages=messages[1]), 0.0)
+        slack = np.maximum(message_slacks(objective, w, messages[0], clique_messages=messages[1]), 0.0)
         if training.offer(w, objective.primal(w, slack), False):
             self.best |= {"messages": messages[0], "clique_messages": messages[1], "slack": slack}
         found: Any
@@ -164,78 +165,6 @@ class CompactState:
             node, dual, found = point.node, point.dual, point.certificate()
         if dual >= training.dual and training.bound(dual, found) and node is not None:
             self.best["marginals"] = node
-
-
-def check_lp(objective: Any, name: str) -> None:
-    """Refuse objectives without a dual bound whose messages are all finite."""
-    if not isinstance(objective, MarginObjective):
-        raise InvalidSampleError(
-            f"{name} got a {type(objective).__name__}, wanted the lp surrogate: an objective of a model with node and edge features."
-        )
-    if objective.model.labels is None:
-        raise InvalidSampleError("the model was bound without labels; give them to bind().")
-    if objective.model.has_forbidden:
-        raise InvalidSampleError(
-            f"{name}: the model forbids pairs of labels (-inf), where the linear relaxation has no finite messages to learn with; "
-            'wanted finite tables. Train with surrogate="margin".'
-        )
-
-
-def slacks(
-    objective: Any, w: np.ndarray, messages: np.ndarray, heat: float = 0.0, clique_messages: np.ndarray | None = None
-) -> np.ndarray:
-    r"""Slack of each example under messages (2, E, K), and (M, K) of members of cliques, in plain numpy: the sum over all terms of
-
-    .. math:: \max_k \theta(k) - \theta(y),
-
-    with :math:`\theta` the loss-augmented and reparametrised scores and :math:`y` the truth. With ``heat`` > 0 every maximum is a
-    soft one, :math:`\epsilon\log\sum_k e^{\theta(k)/\epsilon}`.
-    """
-    model = objective.model
-    data, size = model.data, model.n_labels
-    labels, (u, v) = objective.design.truth, data.edges.T
-    unary = model.unary(w) + objective.loss_table
-    np.subtract.at(unary, u, messages[0])
-    np.subtract.at(unary, v, messages[1])
-    psi = np.zeros((len(objective.design.member), size)) if clique_messages is None else clique_messages
-    np.subtract.at(unary, objective.design.member, psi)
-    example = np.repeat(np.arange(data.n_examples), np.diff(data.node_ptr))
-    total = np.bincount(example, _height(unary, heat) - unary[np.arange(len(unary)), labels], data.n_examples)
-    tables, k, step = model.tables(w), np.arange(size), max(1, _CHUNK // size**2)
-    for start in range(0, len(u), step):
-        own = slice(start, min(start + step, len(u)))
-        one, two = u[own], v[own]
-        table = edge_tables(tables, own) + messages[0, own, :, None] + messages[1, own, None, :]
-        at_truth = table[np.arange(len(table)), labels[one], labels[two]]
-        if (data.n_states < size).any():
-            inside = (k < data.n_states[one][:, None])[:, :, None] & (k < data.n_states[two][:, None])[:, None, :]
-            table = np.where(inside, table, -np.inf)
-        total += np.bincount(example[one], _height(table.reshape(len(table), -1), heat) - at_truth, data.n_examples)
-    if data.cliques is not None:
-        total += _clique_slacks(objective, w, psi, example)
-    return total
-
-
-def _clique_slacks(objective: Any, w: np.ndarray, psi: np.ndarray, example: np.ndarray) -> np.ndarray:
-    """The same of the cliques: without the reward every member takes its best, with it all take one label."""
-    model, (_, ptr, member, _) = objective.model, objective.model.data.cliques
-    states, labels = model.data.n_states[member], objective.design.truth[member]
-    own = np.where(np.arange(model.n_labels) < states[:, None], psi, -np.inf)
-    apart = np.add.reduceat(own.max(axis=1), ptr[:-1])
-    reward = model.clique_weights(w)
-    top = np.maximum(apart, (np.add.reduceat(own, ptr[:-1], axis=0) + reward).max(axis=1))
-    low = np.minimum.reduceat(labels, ptr[:-1])
-    agree = low == np.maximum.reduceat(labels, ptr[:-1])
-    at_truth = np.add.reduceat(psi[np.arange(len(psi)), labels], ptr[:-1])
-    at_truth += np.where(agree, reward[np.arange(len(low)), low], 0.0)
-    return np.bincount(example[member[ptr[:-1]]], top - at_truth, model.data.n_examples)
-
-
-def _height(scores: np.ndarray, heat: float) -> np.ndarray:
-    top = scores.max(axis=1, initial=-np.inf)
-    if not heat:
-        return top
-    return np.asarray(top + heat * np.log(np.exp((scores - top[:, None]) / heat).sum(axis=1)))
 
 
 class _Solved(NamedTuple):

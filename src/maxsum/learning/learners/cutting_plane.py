@@ -14,8 +14,7 @@ from ...core.result import Termination
 from ...qp.reduced import ReducedQP
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
-from ..objectives.margin import Answer, Objective
-from .block_frank_wolfe import certain, feasible, is_exact
+from ..objectives.base import Answer, Objective, PlaneObjective
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class CuttingPlane(Learner):
         if not self.absolute >= 0:
             raise InvalidSampleError(f"absolute is {self.absolute!r}, wanted a gap >= 0.")
 
-    def init(self, objective: Objective, training: Training, start: Any = None) -> CuttingState:
+    def init(self, objective: PlaneObjective, training: Training, start: Any = None) -> CuttingState:
         return CuttingState(Master(objective, self.slacks == "one", start if isinstance(start, Master) else None))
 
     def step(self, state: CuttingState, training: Training) -> None:
@@ -87,12 +86,12 @@ class CuttingPlane(Learner):
         master.solve(self.tol, training)
         steady = objective.n_examples <= _TUNING.few_examples if self.stabilise is None else self.stabilise
         proximal = steady and np.isfinite(training.primal)
-        w = feasible(objective, master.proximal_point(training.weights, training) if proximal else master.w)
-        answer = certain(objective, w, objective.ask(w), master.dual, self.tol, training.seconds_left)
+        w = objective.repair(master.proximal_point(training.weights, training) if proximal else master.w)
+        answer = objective.tighten_brackets(w, objective.ask(w), master.dual, self.tol, training.seconds_left)
         primal = objective.primal(w, np.maximum(answer.upper, 0.0))
         if proximal:
             master.adapt(training.primal - primal, training.primal - master.dual)
-        training.offer(w, primal, is_exact(answer))
+        training.offer(w, primal, answer.is_proven)
         training.bound(master.dual, state.certificate)
         added = master.add(answer, w, max(self.tol * abs(training.primal), self.absolute), training)
         # whether this was the last step
@@ -120,7 +119,7 @@ class CuttingState:
 class Master:
     """The reduced problem: planes, their products, multipliers; kept over C, and in checkpoints."""
 
-    def __init__(self, objective: Objective, one: bool, before: Master | None = None):
+    def __init__(self, objective: PlaneObjective, one: bool, before: Master | None = None):
         self.objective, self.one = objective, one
         self.proximity = _TUNING.first_proximity
         self.precision = 0.1

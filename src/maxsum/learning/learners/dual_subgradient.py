@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..driver import Training
-from ..objectives.dual_bound import DualBound
+from ..dual.dual_bound import DualBound
 from ..objectives.margin import MarginObjective
 from ..state import REBUILT
-from .block_frank_wolfe import feasible
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class DescentState:
         found = self.bound.settled(self.node / self.total, self.edge / self.total, np.where(active, 0.0, 1.0))
         if found.dual > training.dual:
             training.bound(found.dual, found.certificate())  # type: ignore[arg-type]
-        other = feasible(self.objective, found.weights)
+        other = self.objective.repair(found.weights)
         self._offer(training, other, self.bound.evaluate(other, self.phi).slack)
         training.extra["messages"] = self.best_phi
 
@@ -111,6 +110,6 @@ class DescentState:
             bound.add(self.node, self.edge, j, point.labels, share)
         self.total += share
         if length > 0:
-            self.w = feasible(objective, self.w - self._size_w / np.sqrt(self.count) / length * grad)
+            self.w = objective.repair(self.w - self._size_w / np.sqrt(self.count) / length * grad)
         if width > 0:
             self.phi = self.phi - self._size_phi / np.sqrt(self.count) / width * turn

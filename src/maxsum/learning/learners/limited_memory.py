@@ -20,7 +20,8 @@ from ...core.result import Termination
 from ...kernels.limited_memory import best_shares, combination, products
 from ...kernels.vectors import inner
 from ..driver import Training
-from ..objectives.smooth import _ULPS, Evaluation, GradientCertificate, SmoothObjective
+from ..objectives.base import ULPS
+from ..objectives.smooth import Evaluation, GradientCertificate, SmoothObjective
 from ..state import REBUILT
 from .quasi_newton import _careful, _search
 
@@ -158,7 +159,7 @@ class Memory:
         self.tangents = self.proven = _Tangents(live, offsets, sizes, alpha, w)
         passed = np.cumsum(alpha)[:n]
         size = float(alpha @ sizes) + hh + 2.0 * n * float(passed**2 @ np.diagonal(yy + ss))
-        return float(offsets @ alpha - 0.5 * alpha @ square @ alpha) - _ULPS * size
+        return float(offsets @ alpha - 0.5 * alpha @ square @ alpha) - ULPS * size
 
     def certificate(self) -> GradientCertificate:
         """Points and shares of the last bound."""

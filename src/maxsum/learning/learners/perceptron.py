@@ -13,9 +13,13 @@ from ...core.result import Termination
 from ...kernels.perceptron import enter_cone, margin_pass, products
 from ...models.bound import BoundModel
 from ..driver import Learner, Training
-from ..objectives.margin import MarginObjective, Objective
+from ..objectives.base import Objective, PlaneObjective
+from ..objectives.margin import MarginObjective
 from ..objectives.trivial import TrivialObjective
-from ..oracles.exact import BracketOracle, ForestOracle, Oracle, SolverOracle
+from ..oracles.base import Effort, Oracle
+from ..oracles.bracket import BracketOracle
+from ..oracles.exact import ForestOracle
+from ..oracles.solver import SolverOracle
 from ..state import REBUILT
 
 
@@ -30,15 +34,12 @@ class Tuning:
         that the weights of a consistent set grow past it.
     checks : float
         Inequalities that are checked between two looks at the clock, about a tenth of a second.
-    top_effort : int
-        The largest effort of an oracle that decided nothing with less.
     batch, batches : int
         Examples asked at the same weights: fewer learn faster, more use more threads. At least ``batch``, or one of ``batches`` parts.
     """
 
     margin: float = 0.1
     checks: float = 2e7
-    top_effort: int = 3
     batch: int = 8
     batches: int = 8
 
@@ -250,8 +251,8 @@ class _Passes:
     def ask(self, w: np.ndarray, examples: np.ndarray) -> _Found:
         """Labellings of examples; those that decide nothing are asked for again with more effort."""
         w = w if self.objective.cone.is_free else self.objective.cone.repair(w)
-        found = self._judge(w, examples, *self._answer(w, examples, 0))
-        for effort in range(1, _TUNING.top_effort + 1):
+        found = self._judge(w, examples, *self._answer(w, examples, Effort.NORMAL))
+        for effort in (Effort.LONG, Effort.FULL, Effort.SEARCH):
             again = np.flatnonzero(~found.violated & ~found.settled)
             if self.objective.exact or not len(again):
                 break
@@ -261,7 +262,7 @@ class _Passes:
             found.violated[again], found.settled[again] = better.violated, better.settled
         return found
 
-    def _answer(self, w: np.ndarray, examples: np.ndarray, effort: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def _answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> tuple[list[np.ndarray], np.ndarray]:
         started = time.perf_counter()
         answer = self.oracle.answer(w, examples, effort, self.objective.n_jobs)
         self.objective.seconds += time.perf_counter() - started
@@ -299,7 +300,7 @@ class _Passes:
 class _Cone:
     """The inequalities of the model for kernels, and the length of a step: the root mean square of the features."""
 
-    def __init__(self, objective: Objective, model: BoundModel):
+    def __init__(self, objective: PlaneObjective, model: BoundModel):
         rows = objective.cone.rows
         self.nonneg = objective.cone.nonneg.astype(np.uint8)
         self.quads = np.ascontiguousarray(objective.cone._quads)
@@ -323,7 +324,7 @@ def _without_loss(objective: MarginObjective, bonus: float) -> Oracle:
     if isinstance(oracle, ForestOracle):
         return ForestOracle(model, design)
     if isinstance(oracle, BracketOracle):
-        return BracketOracle(model, design, oracle.sweeps, oracle.time_limit)
+        return BracketOracle(model, design, oracle.tuning, oracle.time_limit)
     raise UnsupportedProblemError(
         f"Perceptron asks the oracle without the loss, which it does not know how to do for a {type(oracle).__name__}. Wanted a "
         "solver, its name, or a function of a Problem."

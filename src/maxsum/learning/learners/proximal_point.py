@@ -11,9 +11,11 @@ import numpy as np
 from ...core.errors import InvalidSampleError
 from ...core.result import Termination
 from ..driver import Learner, Training
-from ..objectives.dual_bound import FORMS, BoundPoint, DualBound, check_relaxed
-from ..objectives.margin import MarginObjective, Objective, refuse_oracle
-from ..oracles.exact import BracketOracle
+from ..dual.dual_bound import FORMS, BoundPoint, DualBound, check_relaxed
+from ..objectives.base import Objective
+from ..objectives.margin import MarginObjective, refuse_oracle
+from ..oracles.base import Effort
+from ..oracles.bracket import BracketOracle
 from ..state import REBUILT
 from .bundle import Bundle
 from .tree_bundle import TreeBundle
@@ -237,7 +239,7 @@ class ProximalState:
         messages = getattr(oracle, "messages", None)
         if not isinstance(messages, list) or not bound.n_messages or training.seconds_left <= 0:
             return
-        self.objective.ask(self.w, effort=1)
+        self.objective.ask(self.w, effort=Effort.LONG)
         phi = bound.from_edges(np.concatenate([own.edge for own in messages], axis=1))
         point = self._evaluate(training, self.w, phi)
         value = bound.primal(self.w, point.slack)

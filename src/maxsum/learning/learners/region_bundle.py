@@ -16,16 +16,16 @@ from ...kernels.regions import Regions, extend
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..dual.regions import no_regions, relaxed_keys
+from ..objectives.base import Answer
 from ..objectives.lp import LPObjective
-from ..objectives.margin import Answer
+from ..oracles.base import Effort
 from ..oracles.relaxed import Relaxed
-from .block_frank_wolfe import certain, feasible, is_exact
 from .cutting_plane import CuttingPlane, CuttingState, Master
 
 _PASSES, _STEPS, _PRECISION, _EARLY = 200, 3, 0.02, 0.1
 _SERIOUS, _LIGHTER, _HEAVIER, _HEAVIEST = 0.3, 0.5, 1.5, 1e4
 _LOOSE = 0.3
-_QUICK, _EXPAND, _AGAIN = -2, -3, 8
+_AGAIN = 8
 _OFTEN = 25
 _STUCK, _OPEN = 60, 8
 _DENSE = 200
@@ -147,7 +147,7 @@ class _Search:
         """The oracle at the query point, again while nothing but its bracket is in the way; and the objective there, from above, and
         with the slacks of the labellings alone."""
         objective, w = self.objective, self.w
-        answer = objective.ask(w, effort=_QUICK)
+        answer = objective.ask(w, effort=Effort.GLANCE)
         upper = answer.upper
         for _ in range(_AGAIN):
             high = objective.primal(w, np.maximum(upper, 0.0))
@@ -155,7 +155,7 @@ class _Search:
             target = self.value if high > self.value else high
             if objective.exact or high - low <= _LOOSE * max(target - self.dual, 0.0) or low >= self.value:
                 break
-            again = objective.ask(w, effort=_EXPAND)
+            again = objective.ask(w, effort=Effort.EXPAND)
             upper = np.minimum(upper, again.upper)
             better = again.value > answer.value
             keys = [new if use else old for new, old, use in zip(again.keys, answer.keys, better, strict=True)]
@@ -221,7 +221,7 @@ class _Search:
             enough,
         )
         w = sparse_ascend(z.indptr, z.indices, z.data, *rest) if sparse.issparse(z) else ascend(z, *rest)
-        self.w = feasible(objective, w)
+        self.w = objective.repair(w)
         u = base + z.T @ (each * regions.alpha)
         cut = np.where(objective.cone.nonneg, np.maximum(u, 0.0), u)
         dual = loss + float((each * regions.alpha) @ offset) - 0.5 * float(cut @ cut)
@@ -253,9 +253,9 @@ class _Search:
         w, learner = self.centre, self.learner
         if np.array_equal(w, training.weights) and np.isfinite(training.primal) and self.proven <= self.value:
             return
-        answer = certain(objective, w, objective.ask(w), self.dual, learner.tol, training.seconds_left)
+        answer = objective.tighten_brackets(w, objective.ask(w), self.dual, learner.tol, training.seconds_left)
         self.proven = self.value = objective.primal(w, np.maximum(answer.upper, 0.0))
-        if training.offer(w, self.value, is_exact(answer)):
+        if training.offer(w, self.value, answer.is_proven):
             self.centre = training.weights
         if not any(isinstance(key, Relaxed) for key in answer.keys):
             self.improve(np.concatenate(answer.keys).astype(np.int32, copy=False))

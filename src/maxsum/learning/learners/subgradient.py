@@ -10,11 +10,11 @@ import numpy as np
 from ...core.errors import InvalidSampleError
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
-from ..objectives.dual_bound import check_relaxed
-from ..objectives.margin import Objective, refuse_oracle
-from ..oracles.exact import Key
+from ..dual.dual_bound import check_relaxed
+from ..objectives.base import Objective, PlaneObjective
+from ..objectives.margin import refuse_oracle
+from ..oracles.base import Key
 from ..state import REBUILT
-from .block_frank_wolfe import certain, feasible, is_exact
 from .dual_subgradient import DescentState
 
 
@@ -62,7 +62,7 @@ class Subgradient(Learner):
             raise InvalidSampleError(f"batch is {self.batch!r}, wanted a whole number >= 1.")
         if self.step_size is not None and not 0 < self.step_size < np.inf:
             raise InvalidSampleError(f"step_size is {self.step_size!r}, wanted a finite number > 0.")
-        if objective.relaxed:
+        if objective.relaxed:  # type: ignore[attr-defined]
             check_relaxed(self, objective)
             refuse_oracle(self, objective)
             objective.model.refuse_cliques("Subgradient of the lp surrogate")  # type: ignore[attr-defined]
@@ -90,7 +90,7 @@ class SubgradientState:
     """
 
     learner: Subgradient = field(metadata=REBUILT)
-    objective: Objective = field(metadata=REBUILT)
+    objective: PlaneObjective = field(metadata=REBUILT)
     random: np.random.Generator = field(init=False)
     total: np.ndarray = field(init=False)
     mean: np.ndarray = field(init=False)
@@ -113,19 +113,19 @@ class SubgradientState:
         order = self.random.permutation(n)
         for start in range(0, n, size):
             self._take(np.sort(order[start : start + size]))
-        last = feasible(objective, self.total / self.seen)
+        last = objective.repair(self.total / self.seen)
         dual = self.offset / self.seen - 0.5 * float(last @ last)
         if training.bound(dual, self.certificate):
             self.best, self.best_mean = self.seen, self.total / self.seen
         for w in (self.mean, last) if learner.averaged else (last,):
-            w = feasible(objective, w)
-            answer = certain(objective, w, objective.ask(w), training.dual, learner.tol, training.seconds_left)
-            training.offer(w, objective.primal(w, np.maximum(answer.upper, 0.0)), is_exact(answer))
+            w = objective.repair(w)
+            answer = objective.tighten_brackets(w, objective.ask(w), training.dual, learner.tol, training.seconds_left)
+            training.offer(w, objective.primal(w, np.maximum(answer.upper, 0.0)), answer.is_proven)
 
     def _take(self, part: np.ndarray) -> None:
         """One step: the planes of some examples at the present weights."""
         objective, n = self.objective, self.objective.n_examples
-        w = feasible(objective, self.total / max(self.seen, 1))
+        w = objective.repair(self.total / max(self.seen, 1))
         for j, key in zip(part.tolist(), objective.ask(w, part).keys, strict=True):
             plane = objective.plane(j, key)
             self.total[plane.index] += n * objective.c[j] * plane.value
@@ -134,7 +134,7 @@ class SubgradientState:
             self.keys.append(key)
         self.seen += len(part)
         self.steps += 1
-        self.mean += 2.0 / (self.steps + 1) * (feasible(objective, self.total / self.seen) - self.mean)
+        self.mean += 2.0 / (self.steps + 1) * (objective.repair(self.total / self.seen) - self.mean)
 
     def certificate(self) -> DualCertificate:
         """The average of all planes up to the best bound."""

@@ -14,7 +14,8 @@ from ...kernels.subset_ascent import ascend
 from ...models.multilabel import MultiLabelBound
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
-from ..objectives.margin import Objective, refuse_oracle
+from ..objectives.base import Objective
+from ..objectives.margin import refuse_oracle
 from ..objectives.multilabel import MultiLabelObjective, reduced
 from ..result import relative
 from ..state import REBUILT

@@ -11,11 +11,10 @@ from ...kernels.design import Design
 from ...kernels.dual_bound import add_tree_labellings
 from ...kernels.planes import Scratch, insert_all, largest_difference
 from ...models.cone import Cone
+from ..dual.dual_bound import BoundPoint, DualBound
 from ..dual.planes import PlaneStore
 from ..dual.pseudo_marginals import PseudoMarginals
-from ..objectives.dual_bound import BoundPoint, DualBound
 from ..objectives.margin import scratch_for
-from .block_frank_wolfe import feasible
 
 _STEPS, _PASSES, _ACTIVE, _OLD, _PLANES = 10, 3, 1.0, 5, 40
 _MOST_PASSES = 1000
@@ -201,7 +200,7 @@ class TreeBundle:
         self.dual = self._value()
         n, value = self.objective.n_weights, store.weights.value
         turn = value[n:].reshape(self.centre.shape)
-        return feasible(self.objective, value[:n]), self.centre + self.trees.root * turn, self.dual
+        return self.objective.repair(value[:n]), self.centre + self.trees.root * turn, self.dual
 
     def _value(self) -> float:
         """The dual from multipliers and weights as they are; `recentre` makes the weights anew, free of rounding."""

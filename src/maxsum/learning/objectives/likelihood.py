@@ -27,7 +27,7 @@ from ..proofs.evaluation import Slacks, total, trees
 from ..proofs.feature_sums import EPS, PAIRWISE, FeatureSum
 from ..proofs.forests import Forest, Scores, beliefs, log_sums, scores_of
 from ..proofs.tangents import marginal_tangent
-from .margin import _sample_weight, check_C
+from .base import as_sample_weight, check_C
 from .smooth import Evaluation, SmoothObjective
 
 _FIRST_SHARE = 1e-2
@@ -97,7 +97,6 @@ class LikelihoodObjective(SmoothObjective):
         model.refuse_cliques("the likelihood")
         if model.labels is None:
             raise InvalidSampleError("the model was bound without labels; give them to bind().")
-        model.refuse_cliques("LikelihoodObjective")
         if model.has_forbidden:
             raise InvalidSampleError(
                 "the model forbids pairs of labels (-inf), for which no weights are learned by likelihood; train with surrogate='margin'."
@@ -109,7 +108,7 @@ class LikelihoodObjective(SmoothObjective):
             )
         self.model, self.cone, self.n_jobs, self.max_rounds = model, model.cone, n_jobs, max_rounds
         self.n_weights, self.n_examples, self.free = model.n_weights, model.n_examples, model.cone.is_free
-        self.sample_weight = _sample_weight(sample_weight, self.n_examples)
+        self.sample_weight = as_sample_weight(sample_weight, self.n_examples)
         self.set_C(C)
         data = model.data
         self._features = _Features(model)
@@ -121,12 +120,6 @@ class LikelihoodObjective(SmoothObjective):
         size = np.diff(data.node_ptr) + np.diff(data.edge_ptr)
         self._shares = size / max(1, int(size.sum()))
         self.allowed = 0.0 if self.exact.all() else -1.0
-
-    def set_C(self, C: float) -> None:
-        """Change the regularisation."""
-        check_C(C)
-        self.C = float(C)
-        self.c = self.C * self.sample_weight / self.sample_weight.sum()
 
     def value_and_gradient(self, w: np.ndarray) -> Evaluation:
         """Value and gradient at ``w``; with cycles, as exact as was asked for (see `tighten`)."""

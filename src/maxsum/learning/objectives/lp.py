@@ -15,9 +15,11 @@ from ...inference.finisher import LPFinisher
 from ...losses import Loss
 from ...models.bound import BoundModel
 from ..certificate import Check, Proven
-from ..oracles.exact import ForestOracle, Key, Oracle
+from ..oracles.base import Key, Oracle
+from ..oracles.exact import ForestOracle
 from ..oracles.relaxed import Relaxed, RelaxedOracle
-from .margin import MarginObjective, Plane
+from .base import Plane
+from .margin import MarginObjective
 
 if TYPE_CHECKING:
     from ..proofs.feature_sums import FeatureSum
@@ -47,7 +49,7 @@ class LPObjective(MarginObjective):
     smoothing : float
         Temperature of the entropy-smoothed bound; 0 for the bound itself. Learners: `SmoothedLP` above 0, any other at 0.
     oracle : object, optional
-        With a method ``answer`` as those of `maxsum.learning.oracles.exact`.
+        With a method ``answer`` as those of `maxsum.learning.oracles`.
     sample_weight : array-like, optional
     n_jobs : int
         Threads over examples.
@@ -158,3 +160,18 @@ class LPObjective(MarginObjective):
             undecided += 0 if closed else problem.n_nodes - fixed
         n_nodes = max(1, len(self.design.truth))
         return {"tight": tight / max(1, self.n_examples), "undecided": undecided / n_nodes}
+
+
+def check_lp(objective: Any, name: str) -> None:
+    """Refuse objectives without a dual bound whose messages are all finite."""
+    if not isinstance(objective, MarginObjective):
+        raise InvalidSampleError(
+            f"{name} got a {type(objective).__name__}, wanted the lp surrogate: an objective of a model with node and edge features."
+        )
+    if objective.model.labels is None:
+        raise InvalidSampleError("the model was bound without labels; give them to bind().")
+    if objective.model.has_forbidden:
+        raise InvalidSampleError(
+            f"{name}: the model forbids pairs of labels (-inf), where the linear relaxation has no finite messages to learn with; "
+            'wanted finite tables. Train with surrogate="margin".'
+        )

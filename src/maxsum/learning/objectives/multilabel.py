@@ -13,7 +13,10 @@ from ...kernels.multilabel import best_subsets, max_marginals, pair_sums
 from ...kernels.planes import Scratch, largest_difference
 from ...losses import Loss, as_loss
 from ...models.multilabel import MultiLabelBound
-from .margin import Answer, MarginObjective, Objective, choose_oracle, loss_table
+from ..oracles.base import Effort
+from ..oracles.choice import choose_oracle
+from .base import Answer, PlaneObjective
+from .margin import MarginObjective, loss_table
 
 MOST_ENUMERATED, MOST_IN_FOREST = 18, 12
 
@@ -33,7 +36,7 @@ class SubsetOracle:
     def __init__(self, model: MultiLabelBound, loss: np.ndarray):
         self.model, self.loss = model, loss
 
-    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort, n_jobs: int) -> tuple[list[np.ndarray], np.ndarray]:
         return list(best_labels(self.model, w, self.model.data.x[examples], self.loss[examples])), np.zeros(len(examples))
 
 
@@ -55,7 +58,7 @@ class MultiLabelObjective(MarginObjective):
         sample_weight: Any = None,
         n_jobs: int = 1,
     ):
-        Objective.__init__(self, model.n_examples, model.cone, C, sample_weight, n_jobs)
+        PlaneObjective.__init__(self, model.n_examples, model.cone, C, sample_weight, n_jobs)
         self.model, self.loss = model, as_loss(loss)
         plain = isinstance(loss, str) and loss == "hamming"
         self.loss_table = self.loss.table(model.labels, 2) if plain else loss_table(model, self.loss)
@@ -77,7 +80,7 @@ class MultiLabelObjective(MarginObjective):
     def scratch(self) -> Scratch:  # type: ignore[override]
         return self.new_scratch(1)
 
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> Answer:
         if not isinstance(self.oracle, SubsetOracle):
             return super()._ask(w, examples, effort)
         gain, sums = _parts(self.model, w, self.model.data.x[examples], self.loss_gain[examples])

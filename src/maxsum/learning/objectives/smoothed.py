@@ -24,11 +24,12 @@ from ...kernels import smoothed as kernels
 from ...kernels.local_polytope import expected_difference
 from ...kernels.net import adjacency
 from ..certificate import Check, Proven, multipliers
-from ..learners.compact_qp import check_lp, slacks
 from ..proofs.evaluation import Slacks, total
 from ..proofs.feature_sums import EPS, PAIRWISE, FeatureSum
 from ..proofs.forests import scores_of
+from ..proofs.message_slacks import message_slacks
 from ..proofs.tangents import marginal_tangent
+from .lp import check_lp
 from .smooth import Evaluation, GradientCertificate, SmoothObjective
 
 _FIRST_SHARE = 1e-2
@@ -93,6 +94,16 @@ class SmoothedObjective(SmoothObjective):
     def c(self) -> np.ndarray:  # type: ignore[override]
         """Weights of the examples."""
         return self.objective.c
+
+    @property
+    def C(self) -> float:  # type: ignore[override]
+        """The regularisation of the objective that is smoothed."""
+        return self.objective.C
+
+    def set_C(self, C: float) -> None:
+        """Change the regularisation of the objective that is smoothed; accuracy is asked for anew."""
+        self.objective.set_C(C)
+        self.allowed = -1.0
 
     def _banks(self) -> None:
         """Which table and which factor make up the tables of the edges; those that are the same are computed once."""
@@ -190,7 +201,7 @@ class SmoothedObjective(SmoothObjective):
             )
         with restored(self):
             tangent, messages = self._tangent(w, check), self.messages.copy()
-        found = slacks(self.objective, w, messages, self.smoothing)
+        found = message_slacks(self.objective, w, messages, self.smoothing)
         data, size = self.model.data, self.model.n_labels
         terms = np.diff(data.node_ptr) + np.diff(data.edge_ptr)
         large = float(np.abs(messages).max(initial=0.0)) * (
@@ -219,7 +230,7 @@ class SmoothedObjective(SmoothObjective):
     def evaluate(self, w: np.ndarray) -> float:
         """The objective at ``w`` with the messages of a fresh evaluation, computed in plain numpy; never from below."""
         self.ask(w)
-        return self.objective.primal(w, slacks(self.objective, w, self.messages, self.smoothing))
+        return self.objective.primal(w, message_slacks(self.objective, w, self.messages, self.smoothing))
 
     def smoothing_error(self) -> float:
         """The most by which smoothing lifts the objective."""

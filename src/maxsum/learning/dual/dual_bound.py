@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from ...kernels.decomposition import split_forests
 from ...kernels.design import augmented_scores
 from ...kernels.net import adjacency
 from ...kernels.tree import forest_order
-from ..dual.pseudo_marginals import PseudoMarginals
-from .margin import MarginObjective
+from .pseudo_marginals import PseudoMarginals
+
+if TYPE_CHECKING:
+    from ..objectives.margin import MarginObjective
 
 FORMS = ("chains", "factors")
 
@@ -244,13 +246,13 @@ class DualBound:
 def check_relaxed(learner: Any, objective: Any) -> None:
     """Refuse objectives whose best value the bounds of this module are not about."""
     name = type(learner).__name__
-    if not (isinstance(objective, MarginObjective) and objective.relaxed):
+    if not getattr(objective, "relaxed", False):
         raise UnsupportedProblemError(
             f"{name} minimises an LPObjective, not a {type(objective).__name__}. Learners that do: CuttingPlane, Subgradient."
         )
     if getattr(objective, "smoothing", 0.0) > 0:
         raise UnsupportedProblemError(
-            f"{name} minimises the linear relaxation itself; smoothing is {objective.smoothing}, wanted 0. Else use SmoothedLP."  # type: ignore[attr-defined]
+            f"{name} minimises the linear relaxation itself; smoothing is {objective.smoothing}, wanted 0. Else use SmoothedLP."
         )
 
 

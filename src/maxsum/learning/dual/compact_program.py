@@ -17,14 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ...models.bound import Tables
-
-
-def edge_tables(tables: Tables, edges: slice) -> np.ndarray:
-    """Tables of some edges of the union, one an edge."""
-    if not len(tables.edge_table):
-        return np.zeros((0, *tables.bank.shape[1:]))
-    return np.asarray(tables.bank[tables.edge_table[edges]] * tables.edge_weight[edges, None, None])
+from ..proofs.message_slacks import edge_tables
 
 
 def is_associative(objective: Any) -> bool:
