@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.certificate import MessageCertificate
 from ..core.dual import rounding
+from ..core.parameters import JOBS, Real, WholeNumber, settings
 from ..core.persistency import fixed_nodes
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
@@ -59,6 +60,11 @@ class TRWS(Solver):
     n_jobs: int = 1
 
     does = "any problem: bound and labelling by message passing; optimal where the LP is tight"
+    _parameters = settings(
+        max_iter=WholeNumber(0),
+        tol=Real(0.0),
+        n_jobs=JOBS,
+    )
 
     def supports(self, problem: Problem) -> Support:
         return Support(True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.parameters import FILE, RELATIVE_GAP, SEED, TIME_LIMIT, Constraint, Real, WholeNumber, check, settings
 from ..core.result import Guarantee, Termination
-from ..inference.base import Interruptible, check_time_limit
+from ..inference.base import Interruptible
 from .certificate import DualCertificate
 from .objectives.margin import Objective
 from .result import LearningPoint, LearningResult, relative
@@ -66,14 +66,17 @@ class Learner(ABC):
             self._run(objective, training, init)
         return training.result()
 
+    _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(
+        tol=RELATIVE_GAP,
+        max_iter=WholeNumber(1),
+        time_limit=TIME_LIMIT,
+        random_state=SEED,
+        checkpoint=FILE,
+        checkpoint_seconds=Real(0.0, wanted="seconds >= 0"),
+    )
+
     def _check(self, objective: Objective) -> None:
-        check_time_limit(self.time_limit)
-        if not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0):
-            raise InvalidSampleError(f"tol is {self.tol!r}, wanted a relative gap >= 0.")
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
-            raise InvalidSampleError(f"max_iter is {self.max_iter!r}, wanted a whole number >= 1.")
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
-            raise InvalidSampleError(f"random_state is {self.random_state!r}, wanted a whole number >= 0, so that runs repeat.")
+        check(self)
 
     @abstractmethod
     def _run(self, objective: Objective, training: Training, init: Any) -> None: ...

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, UnsupportedProblemError
+from ..core.errors import UnsupportedProblemError
+from ..core.parameters import Instance, Maybe, Real, WholeNumber, settings
 from ..executors.base import Executor, as_executor
 from ..kernels.vectors import inner
 from ..learning.checkpoint import digest_arrays
@@ -134,6 +135,14 @@ class ShardAscent(Learner):
     local: BlockFrankWolfe = field(default_factory=BlockFrankWolfe)
     memory: int = 2**28
 
+    _parameters = settings(
+        width=Maybe(WholeNumber(1), wanted="None or a number of shards >= 1"),
+        communication=Real(0.0),
+        parts=WholeNumber(1),
+        local=Instance(BlockFrankWolfe),
+        memory=WholeNumber(0),
+    )
+
     def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
         """Minimise a `ShardedObjective`.
 
@@ -164,8 +173,6 @@ class ShardAscent(Learner):
             raise UnsupportedProblemError(
                 f"ShardAscent minimises a ShardedObjective, not a {type(objective).__name__}. For data in memory use BlockFrankWolfe."
             )
-        if self.width is not None and (isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1):
-            raise InvalidSampleError(f"width is {self.width!r}, wanted None or a number of shards >= 1.")
 
     def _run(self, objective: ShardedObjective, training: Training, init: Any) -> None:  # type: ignore[override]
         self._ascend(objective, training, durable=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import UnsupportedProblemError
+from ...core.parameters import Flag, Maybe, WholeNumber, settings
 from ...kernels.clock import Clock
 from ..driver import Learner, Training
 from ..dual.planes import PlaneStore, few_weights
@@ -64,6 +65,16 @@ class BlockFrankWolfe(Learner):
     averaging: bool = False
     gap_sampling: bool = False
     regions: bool = True
+
+    _parameters = settings(
+        batch=Maybe(WholeNumber(1)),
+        cached_passes=WholeNumber(0),
+        max_planes=WholeNumber(1),
+        corrective=Flag(),
+        averaging=Flag(),
+        gap_sampling=Flag(),
+        regions=Flag(),
+    )
 
     def _check(self, objective: Objective) -> None:
         super()._check(objective)

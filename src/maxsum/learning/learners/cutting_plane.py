@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...core.errors import InvalidSampleError
+from ...core.parameters import Flag, Maybe, OneOf, Real, settings
 from ...qp.reduced import ReducedQP
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
@@ -47,12 +47,7 @@ class CuttingPlane(Learner):
     stabilise: bool | None = None
     absolute: float = 0.0
 
-    def _check(self, objective: Objective) -> None:
-        super()._check(objective)
-        if self.slacks not in ("n", "one"):
-            raise InvalidSampleError(f"slacks is {self.slacks!r}, wanted 'n' or 'one'.")
-        if not self.absolute >= 0:
-            raise InvalidSampleError(f"absolute is {self.absolute!r}, wanted a gap >= 0.")
+    _parameters = settings(slacks=OneOf("n", "one"), stabilise=Maybe(Flag()), absolute=Real(0.0, wanted="a gap >= 0"))
 
     def _run(self, objective: Objective, training: Training, init: Any) -> None:
         master = Master(objective, self.slacks == "one", init if isinstance(init, Master) else None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError
+from ...core.parameters import POSITIVE, Flag, Maybe, WholeNumber, settings
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..objectives.dual_bound import check_relaxed
@@ -39,12 +39,7 @@ class Subgradient(Learner):
     batch: int | None = None
     step: float | None = None
 
-    def _check(self, objective: Objective) -> None:
-        super()._check(objective)
-        if self.batch is not None and (isinstance(self.batch, bool) or self.batch < 1):
-            raise InvalidSampleError(f"batch is {self.batch!r}, wanted a whole number >= 1.")
-        if self.step is not None and not 0 < self.step < np.inf:
-            raise InvalidSampleError(f"step is {self.step!r}, wanted a finite number > 0.")
+    _parameters = settings(averaged=Flag(), batch=Maybe(WholeNumber(1)), step=Maybe(POSITIVE))
 
     def _run(self, objective: Objective, training: Training, init: Any) -> None:
         if objective.relaxed and isinstance(objective, MarginObjective):

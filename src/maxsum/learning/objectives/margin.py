@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import CertificateError, InvalidSampleError, OracleError
+from ...core.errors import CertificateError, InvalidParameterError, InvalidSampleError, OracleError
+from ...core.parameters import POSITIVE, check_value
 from ...core.problem import Problem
 from ...inference.base import Solver
 from ...inference.dispatch import TABLE
@@ -354,7 +355,7 @@ def choose_oracle(model: BoundModel, design: Design, oracle: Any) -> Oracle:
             return BracketOracle(model, design) if name == "bracket" else SolverOracle(model, design, oracle, exact)
         if hasattr(oracle, "answer"):
             return oracle
-        raise InvalidSampleError(f"oracle is {oracle!r}, wanted None, a solver, its name, or a function of a Problem.")
+        raise InvalidParameterError(f"oracle is {oracle!r}, wanted None, a solver, its name, or a function of a Problem.")
     if model.is_forest:
         return ForestOracle(model, design)
     random = np.random.default_rng(0).standard_normal(model.n_weights)
@@ -370,7 +371,7 @@ def refuse_oracle(learner: Any, objective: Any) -> None:
     """For learners that ask no oracle: refuse one that was given, which would be ignored."""
     if getattr(objective, "oracle_given", False):
         name = type(learner).__name__
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"an oracle is given ({type(objective.oracle).__name__}), but {name} asks none, wanted oracle=None with it. Learners that ask the "
             "oracle: BlockFrankWolfe, CuttingPlane."
         )
@@ -378,8 +379,7 @@ def refuse_oracle(learner: Any, objective: Any) -> None:
 
 def check_C(C: Any) -> None:
     """Refuse what is not a positive number."""
-    if isinstance(C, bool) or not isinstance(C, (int, float, np.number)) or not 0 < C < np.inf:
-        raise InvalidSampleError(f"C is {C!r}, wanted a finite number > 0.")
+    check_value("C", C, POSITIVE)
 
 
 def _sample_weight(given: Any, n_examples: int) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ...core.errors import UnsupportedProblemError
+from ...core.parameters import WholeNumber, settings
 from ...kernels.design import Design
 from ...kernels.multilabel import best_subsets, max_marginals, pair_sums
 from ...kernels.planes import Scratch, largest_difference
@@ -128,6 +129,8 @@ class SubsetAscent(Learner):
     """
 
     max_steps: int = 10
+
+    _parameters = settings(max_steps=WholeNumber(1))
 
     def _check(self, objective: Objective) -> None:
         super()._check(objective)
