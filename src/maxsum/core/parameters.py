@@ -195,7 +195,7 @@ RELATIVE_GAP = Real(at_least=0.0, wanted="a relative gap >= 0")
 TIME_LIMIT = Maybe(Real(at_least=0.0, wanted="seconds >= 0"))
 SEED = WholeNumber(0, wanted="a whole number >= 0, so that runs repeat")
 JOBS = Either(WholeNumber(1), OneOf(-1), wanted="a number of threads >= 1 or -1 for one a core")
-FILE = Maybe(Instance(str, os.PathLike, wanted="the name of a file"))
+FILE_NAME = Maybe(Instance(str, os.PathLike, wanted="the name of a file"))
 """Settings that many methods have."""
 
 

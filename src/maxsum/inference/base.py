@@ -114,11 +114,6 @@ def without_cliques(problem: Problem) -> Support:
     return Support(True)
 
 
-def check_time_limit(time_limit: Any) -> None:
-    """Refuse what is not a number of seconds."""
-    check_value("time_limit", time_limit, TIME_LIMIT)
-
-
 class Interruptible:
     """A run with a clock, used as a context: ``Ctrl-C`` inside ends the block and leaves the best so far."""
 
@@ -129,7 +124,7 @@ class Interruptible:
     """Seconds before the limit that belong to what comes after the last step."""
 
     def __init__(self, time_limit: float | None = None):
-        check_time_limit(time_limit)
+        check_value("time_limit", time_limit, TIME_LIMIT)
         self.time_limit, self.clock = time_limit, Clock(time_limit)
         self._lap: float | None = None
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InvalidParameterError, InvalidProblemError
+from ..core.parameters import TIME_LIMIT, check_value
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
 from ..kernels.clock import Clock
-from .base import Callback, Run, Solver, check_time_limit
+from .base import Callback, Run, Solver
 from .finisher import LPFinisher
 from .junction import JunctionTree, has_small_width
 from .maxflow import MaxFlow
@@ -92,7 +93,7 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise InvalidProblemError(f"solve() was given a {type(problem).__name__}, wanted a maxsum.Problem.")
-    check_time_limit(time_limit)
+    check_value("time_limit", time_limit, TIME_LIMIT)
     clock = Clock(time_limit)
     if solver is not None:
         return _named(solver, time_limit).solve(problem, init, callback)

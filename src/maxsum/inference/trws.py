@@ -46,7 +46,7 @@ class TRWS(Solver):
     max_iter : int
         Largest number of passes, forward or backward.
     tol : float
-        Stop as `stalled` when 20 passes gain less than ``tol`` times the gap that is left.
+        Stop as `stalled` when 20 passes gain less than ``tol`` times the gap that is left; never for a number < 0.
     time_limit : float, optional
         Seconds. Where expansion moves fit, the last tenth is theirs.
     n_jobs : int
@@ -62,7 +62,7 @@ class TRWS(Solver):
     does = "any problem: bound and labelling by message passing; optimal where the LP is tight"
     _parameters = settings(
         max_iter=WholeNumber(0),
-        tol=Real(0.0),
+        tol=Real(),
         n_jobs=JOBS,
     )
 

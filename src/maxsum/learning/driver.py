@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.parameters import FILE, RELATIVE_GAP, SEED, TIME_LIMIT, Constraint, Real, WholeNumber, check, settings
+from ..core.parameters import FILE_NAME, RELATIVE_GAP, SEED, TIME_LIMIT, Constraint, Real, WholeNumber, check, settings
 from ..core.result import Guarantee, Termination
 from ..inference.base import Interruptible
 from .certificate import DualCertificate
@@ -71,7 +71,7 @@ class Learner(ABC):
         max_iter=WholeNumber(1),
         time_limit=TIME_LIMIT,
         random_state=SEED,
-        checkpoint=FILE,
+        checkpoint=FILE_NAME,
         checkpoint_seconds=Real(0.0, wanted="seconds >= 0"),
     )
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from ..core.certificate import Verification
 from ..core.errors import CertificateError, CheckpointError, InvalidParameterError, InvalidSampleError, UnsupportedProblemError
-from ..core.parameters import RELATIVE_GAP, WholeNumber, check_value
+from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, WholeNumber, check_value
 from ..core.problem import Messages
 from ..core.result import Guarantee, Termination, TracePoint
 from ..executors.base import executing
-from ..inference.base import Callback, Interruptible, check_time_limit
+from ..inference.base import Callback, Interruptible
 from .engine import Engine, Labelling, check_parts, read_state
 from .folder import Parts, open_parts, whole_messages
 from .sources import Source
@@ -199,7 +199,7 @@ def run(
     callback: Callback | None = None,
 ) -> PartsResult:
     """`solve_parts` with scores from any source."""
-    check_time_limit(time_limit)
+    check_value("time_limit", time_limit, TIME_LIMIT)
     check_value("tol", tol, RELATIVE_GAP)
     check_value("max_iter", max_iter, WholeNumber(1, wanted="a number of rounds >= 1"))
     if source.n_labels < 2:

@@ -25,8 +25,8 @@ _RECORDS = {
         "BlockFrankWolfe CompactQP CuttingPlane DualCertificate GradientCertificate MarginalCertificate MaximumLikelihood Perceptron "
         "ProjectedQuasiNewton ProximalPoint RegionBundle SmoothedLP Subgradient SubsetAscent"
     ),
-    "learning.relaxed": "Relaxed",
-    "learning.smoothed": "SmoothedCertificate",
+    "learning.oracles.relaxed": "Relaxed",
+    "learning.objectives.smoothed": "SmoothedCertificate",
     "losses": "Hamming TableLoss",
     "models": "Codes Convex Dense Dicts FeatureTests Hashed Kernel KernelMap Matting Sparse TreeFeatures Trees",
     "models.trees": "Tree",
