@@ -199,5 +199,5 @@ def test_bad_input_is_refused_with_a_reason():
         with pytest.raises(ms.InvalidProblemError, match="messages"):
             AugmentingDAG().solve(problem, init=init)
     for options in (dict(max_iter=-1), dict(tol=-1.0), dict(tol=float("nan")), dict(ratio=0.0), dict(ratio=1.0)):
-        with pytest.raises(ms.InvalidProblemError, match=r"AugmentingDAG: .* wanted"):
+        with pytest.raises(ms.InvalidParameterError, match=r"AugmentingDAG: .* wanted"):
             AugmentingDAG(**options)

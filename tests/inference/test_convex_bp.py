@@ -293,9 +293,9 @@ def test_options_have_an_effect():
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_temperature_must_be_positive(epsilon):
-    with pytest.raises(ms.InvalidProblemError, match=r"epsilon is .*, wanted a finite temperature > 0"):
+    with pytest.raises(ms.InvalidParameterError, match=r"epsilon is .*, wanted a finite temperature > 0"):
         ConvexBP(epsilon=epsilon)
-    with pytest.raises(ms.InvalidProblemError, match="epsilon is"):
+    with pytest.raises(ms.InvalidParameterError, match="epsilon is"):
         smoothed_height(dense(3, 2, 0), epsilon=epsilon)
 
 
@@ -311,5 +311,5 @@ def test_bad_input_is_refused_with_a_reason():
         with pytest.raises(ms.InvalidProblemError, match="messages"):
             smoothed_height(problem, bad, epsilon=1.0)
     for options in (dict(counting="bethe"), dict(max_iter=-1), dict(tol=-1.0), dict(tol=float("nan"))):
-        with pytest.raises(ms.InvalidProblemError, match="wanted"):
+        with pytest.raises(ms.InvalidParameterError, match="wanted"):
             ConvexBP(**options)

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError, NotAssociativeError, UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, NotAssociativeError, UnsupportedProblemError
 from maxsum.core.rounding import expected_rounding, sample_rounding
 from maxsum.learning import (
     BlockFrankWolfe,
@@ -343,5 +343,5 @@ def test_a_kernel_gives_the_support_vector_expansion():
 )
 def test_bad_kernels(kernel, words):
     own, labels = samples(2)
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(InvalidParameterError, match=words):
         GraphModel(features=KernelMap(kernel), potentials="associative").bind(own, labels)

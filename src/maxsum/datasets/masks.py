@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, ParseError
+from ..core.errors import InvalidParameterError, InvalidSampleError, ParseError
 from ..core.files.store import atomic
 from .images import FORMATS, _opened
 
@@ -161,4 +161,4 @@ def _as_unknown(given: Any, kind: str) -> Any:
         return int(text)
     except ValueError:
         wanted = "a colour as #rrggbb" if kind == "colour" else "a whole number"
-        raise InvalidSampleError(f"unknown is {given!r}, wanted {wanted}, as the masks are of kind {kind}.") from None
+        raise InvalidParameterError(f"unknown is {given!r}, wanted {wanted}, as the masks are of kind {kind}.") from None

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InvalidSampleError
+from ..core.parameters import Real, WholeNumber, check_value
 from .generate import _check_sizes, _generator
 
 PIECES = ("carpet", "red disc", "green triangle", "blue box", "yellow star", "orange cross")
@@ -78,15 +79,8 @@ def make_shape_sorter(
     for name, value, most in (
         ("noise", noise, np.inf), ("texture", texture, 1.0), ("shading", shading, 1.0), ("shadow", shadow, 1.0), ("hand", hand, 100.0)
     ):  # fmt: skip
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float, np.number))
-            or not 0 <= value <= most
-            or value == np.inf
-        ):
-            raise InvalidSampleError(
-                f"{name} is {value!r}, wanted a number >= 0{'' if most == np.inf else f' and at most {most:g}'}."
-            )
+        wanted = f"a number >= 0{'' if most == np.inf else f' and at most {most:g}'}"
+        check_value(name, value, Real(0.0, at_most=most, below=np.inf, wanted=wanted))
     random = _generator(random_state)
     images, labels = [], []
     for _ in range(n_images):
@@ -115,8 +109,7 @@ def colour_codes(image: Any, bits: int = 3) -> np.ndarray:
         raise InvalidSampleError(
             f"the image has shape {image.shape} and dtype {image.dtype}, wanted (height, width, 3) of uint8."
         )
-    if isinstance(bits, bool) or not isinstance(bits, (int, np.integer)) or not 1 <= bits <= 8:
-        raise InvalidSampleError(f"bits is {bits!r}, wanted a whole number from 1 to 8.")
+    check_value("bits", bits, WholeNumber(1, 8))
     high = (image >> (8 - bits)).astype(np.int64)
     return np.asarray(high @ np.array([1 << 2 * bits, 1 << bits, 1]))
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from ..core.graph import Graph
 from ..inference.base import Clock
 from ..learning.driver import Learner
@@ -87,7 +87,7 @@ def prepare(estimator: Any, data: Data, C: float) -> LabelSetPlan:
         if surrogate == "likelihood":
             return _likelihood(estimator, plain, plain, target, C, weight)
         if estimator.smoothing > 0:
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"smoothing is {estimator.smoothing!r} for classes that exclude each other, wanted 0: a single node has no relaxation to smooth."
             )
         single = MarginObjective(plain, C, loss, oracle, weight, jobs)

@@ -25,6 +25,7 @@ import numpy as np
 
 from ..core.errors import InvalidSampleError, ParseError
 from ..core.graph import Graph
+from ..core.parameters import OneOf, check_value
 from ..core.result import Guarantee
 from ..datasets.generate import make_shapes
 from ..estimators.graph import GraphLabeler
@@ -119,8 +120,7 @@ def inputs(kind: str, images: Sequence[Image]) -> list[Any]:
 
 def classifier(kind: str, n_labels: int = len(LABELS), time_limit: float = MAX_SECONDS) -> Any:
     """An untrained classifier."""
-    if kind not in KINDS:
-        raise InvalidSampleError(f"kind is {kind!r}, wanted one of {', '.join(KINDS)}.")
+    check_value("kind", kind, OneOf(*KINDS))
     options: dict[str, Any] = {
         "classes": np.arange(n_labels), "tol": TOL, "time_limit": time_limit, "n_jobs": -1, "warm_start": True
     }  # fmt: skip

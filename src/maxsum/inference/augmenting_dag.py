@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.certificate import MessageCertificate
 from ..core.consistency import MaximalSet, maximal_csp
-from ..core.errors import InvalidProblemError
+from ..core.parameters import Real, WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..core.scale import spreads
@@ -59,13 +59,11 @@ class AugmentingDAG(Solver):
 
     does = "problems without cliques: bound and labelling by Schlesinger's algorithm; optimal where the LP is tight"
 
-    def __post_init__(self) -> None:
-        if not self.max_iter >= 0:
-            raise InvalidProblemError(f"AugmentingDAG: max_iter is {self.max_iter}, wanted 0 or more steps.")
-        if not self.tol >= 0:
-            raise InvalidProblemError(f"AugmentingDAG: tol is {self.tol}, wanted a share of the gap >= 0.")
-        if not 0 < self.ratio < 1:
-            raise InvalidProblemError(f"AugmentingDAG: ratio is {self.ratio}, wanted a factor between 0 and 1.")
+    _parameters = settings(
+        max_iter=WholeNumber(0, wanted="0 or more steps"),
+        tol=Real(0.0, wanted="a share of the gap >= 0"),
+        ratio=Real(above=0.0, below=1.0, wanted="a factor between 0 and 1"),
+    )
 
     def supports(self, problem: Problem) -> Support:
         return without_cliques(problem)

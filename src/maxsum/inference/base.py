@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from ..core.certificate import Certificate, MessageCertificate, in_doubt, verdict
 from ..core.dual import centred_score
-from ..core.errors import CertificateError, InvalidProblemError, UnsupportedProblemError
+from ..core.errors import CertificateError, UnsupportedProblemError
 from ..core.memory import check_room
+from ..core.parameters import TIME_LIMIT, Constraint, check, check_value, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination, TracePoint
 from ..core.validation import as_labels
@@ -61,6 +62,10 @@ class Solver(ABC):
     time_limit: float | None = None
     does: ClassVar[str] = ""
     _copies: ClassVar[int] = 3  # of all messages, that are in memory at a time
+    _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(time_limit=TIME_LIMIT)
+
+    def __post_init__(self) -> None:
+        check(self)
 
     @property
     def name(self) -> str:
@@ -109,14 +114,6 @@ def without_cliques(problem: Problem) -> Support:
     return Support(True)
 
 
-def check_time_limit(time_limit: Any) -> None:
-    """Refuse what is not a number of seconds."""
-    if time_limit is None:
-        return
-    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float, np.number)) or not time_limit >= 0:
-        raise InvalidProblemError(f"time_limit is {time_limit!r}, wanted seconds >= 0, or None.")
-
-
 class Interruptible:
     """A run with a clock, used as a context: ``Ctrl-C`` inside ends the block and leaves the best so far."""
 
@@ -127,7 +124,7 @@ class Interruptible:
     """Seconds before the limit that belong to what comes after the last step."""
 
     def __init__(self, time_limit: float | None = None):
-        check_time_limit(time_limit)
+        check_value("time_limit", time_limit, TIME_LIMIT)
         self.time_limit, self.clock = time_limit, Clock(time_limit)
         self._lap: float | None = None
 

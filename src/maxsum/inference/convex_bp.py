@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.errors import InvalidProblemError, UnsupportedProblemError
+from ..core.errors import UnsupportedProblemError
+from ..core.parameters import Maybe, OneOf, Real, WholeNumber, check_value, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..core.scale import spreads
@@ -24,6 +25,7 @@ _CHECK_EVERY = 5
 _MAX_HALVES = 60
 _LARGE = 1_000_000
 _COUNTINGS = ("trw", "uniform")
+_EPSILON = Real(above=0.0, below=np.inf, wanted="a finite temperature > 0, in units of the scores")
 _COLDEST = 1e-290
 _PAIR_SECONDS = 1e-8
 """A pair of labels of an edge in the value of the beliefs, which is not asked for where there is no time."""
@@ -47,8 +49,7 @@ class Counts(NamedTuple):
 
 def counting_numbers(problem: Problem, counting: str = "trw") -> Counts:
     """``c = 1`` for all (``"uniform"``), or ``c_v = 1`` and ``c_uv = 1 / max(deg u, deg v)`` (``"trw"``)."""
-    if counting not in _COUNTINGS:
-        raise InvalidProblemError(f"counting is {counting!r}, wanted one of {', '.join(_COUNTINGS)}.")
+    check_value("counting", counting, OneOf(*_COUNTINGS))
     edge = np.ones(problem.n_edges)
     if counting == "trw":
         edge /= problem.graph.degrees[problem.graph.edges].max(axis=1, initial=1)
@@ -85,7 +86,7 @@ def smoothed_height(problem: Problem, messages: Any = None, *, epsilon: float, c
     -------
     Smoothed
     """
-    _check_epsilon(epsilon, "smoothed_height")
+    check_value("epsilon", epsilon, _EPSILON, "smoothed_height")
     if len(problem.cliques):
         raise UnsupportedProblemError("smoothed_height takes nodes and edges only; this problem has clique terms.")
     given = problem.as_messages(messages)
@@ -95,11 +96,6 @@ def smoothed_height(problem: Problem, messages: Any = None, *, epsilon: float, c
         return Smoothed(-np.inf, gradient, beliefs)
     value = kernels.smoothed_height(prepared.net, given.edge, float(epsilon), count.node, count.edge, gradient, beliefs)
     return Smoothed(prepared.constant + value, gradient, beliefs)
-
-
-def _check_epsilon(epsilon: float, name: str) -> None:
-    if not 0 < epsilon < np.inf:
-        raise InvalidProblemError(f"{name}: epsilon is {epsilon}, wanted a finite temperature > 0, in units of the scores.")
 
 
 @dataclass(frozen=True)
@@ -144,17 +140,12 @@ class ConvexBP(Solver):
 
     does = "problems without cliques: the LP bound to any accuracy by smoothing, and a labelling"
 
-    def __post_init__(self) -> None:
-        if self.epsilon is not None:
-            _check_epsilon(self.epsilon, "ConvexBP")
-        if self.counting not in (*_COUNTINGS, "chains"):
-            raise InvalidProblemError(
-                f"ConvexBP: counting is {self.counting!r}, wanted one of {', '.join(_COUNTINGS)}, chains."
-            )
-        if not self.max_iter >= 0:
-            raise InvalidProblemError(f"ConvexBP: max_iter is {self.max_iter}, wanted 0 or more iterations.")
-        if not self.tol >= 0:
-            raise InvalidProblemError(f"ConvexBP: tol is {self.tol}, wanted a difference of beliefs >= 0.")
+    _parameters = settings(
+        epsilon=Maybe(_EPSILON),
+        counting=OneOf(*_COUNTINGS, "chains"),
+        max_iter=WholeNumber(0, wanted="0 or more iterations"),
+        tol=Real(0.0, wanted="a difference of beliefs >= 0"),
+    )
 
     def supports(self, problem: Problem) -> Support:
         return without_cliques(problem)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.errors import InvalidProblemError
+from ..core.parameters import JOBS, OneOf, Real, WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..executors.threads import split, thread_map
@@ -62,13 +62,12 @@ class DualDecomposition(Solver):
 
     does = "graphs without cliques: the LP bound by trees that share nodes, and a labelling"
 
-    def __post_init__(self) -> None:
-        if self.steps not in ("bundle", "subgradient"):
-            raise InvalidProblemError(f'DualDecomposition: steps is {self.steps!r}, wanted "bundle" or "subgradient".')
-        if not self.max_iter >= 1:
-            raise InvalidProblemError(f"DualDecomposition: max_iter is {self.max_iter}, wanted 1 or more.")
-        if not self.tol >= 0:
-            raise InvalidProblemError(f"DualDecomposition: tol is {self.tol}, wanted 0 or more.")
+    _parameters = settings(
+        steps=OneOf("bundle", "subgradient"),
+        max_iter=WholeNumber(1, wanted="1 or more"),
+        tol=Real(0.0, wanted="0 or more"),
+        n_jobs=JOBS,
+    )
 
     def supports(self, problem: Problem) -> Support:
         if len(problem.cliques):

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidProblemError, UnsupportedProblemError
+from ..core.errors import InvalidParameterError, InvalidProblemError
+from ..core.parameters import TIME_LIMIT, check_value
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
 from ..kernels.clock import Clock
-from .base import Callback, Run, Solver, check_time_limit
+from .base import Callback, Run, Solver
 from .finisher import LPFinisher
 from .junction import JunctionTree, has_small_width
 from .maxflow import MaxFlow
@@ -92,7 +93,7 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise InvalidProblemError(f"solve() was given a {type(problem).__name__}, wanted a maxsum.Problem.")
-    check_time_limit(time_limit)
+    check_value("time_limit", time_limit, TIME_LIMIT)
     clock = Clock(time_limit)
     if solver is not None:
         return _named(solver, time_limit).solve(problem, init, callback)
@@ -113,10 +114,10 @@ def _left(clock: Clock) -> float | None:
 def _named(solver: Solver | str, time_limit: float | None) -> Solver:
     if isinstance(solver, str):
         if solver not in SOLVERS:
-            raise UnsupportedProblemError(f"there is no solver {solver!r}; known are {', '.join(SOLVERS)}.")
+            raise InvalidParameterError(f"there is no solver {solver!r}; known are {', '.join(SOLVERS)}.")
         solver = SOLVERS[solver]()
     if not isinstance(solver, Solver):
-        raise UnsupportedProblemError(f"solver is {solver!r}, wanted a solver such as TRWS(), or a name: {', '.join(SOLVERS)}.")
+        raise InvalidParameterError(f"solver is {solver!r}, wanted a solver such as TRWS(), or a name: {', '.join(SOLVERS)}.")
     if time_limit is None or not hasattr(solver, "__dataclass_fields__") or "time_limit" not in solver.__dataclass_fields__:
         return solver
     return replace(solver, time_limit=time_limit)  # type: ignore[type-var]

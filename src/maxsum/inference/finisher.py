@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.errors import InvalidProblemError
+from ..core.parameters import OneOf, Real, WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..core.scale import spreads
@@ -67,13 +67,12 @@ class LPFinisher(Solver):
 
     does = "any problem of moderate size: the value of the LP relaxation, proven from both sides"
 
-    def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise InvalidProblemError(f"LPFinisher: tol is {self.tol}, wanted 0 or more.")
-        if not self.max_iter >= 1:
-            raise InvalidProblemError(f"LPFinisher: max_iter is {self.max_iter}, wanted 1 or more.")
-        if self.method not in ("auto", "interior", "highs", "bundle"):
-            raise InvalidProblemError(f'LPFinisher: method is {self.method!r}, wanted "auto", "interior", "highs" or "bundle".')
+    _parameters = settings(
+        tol=Real(0.0, wanted="0 or more"),
+        max_iter=WholeNumber(1, wanted="1 or more"),
+        small=WholeNumber(0),
+        method=OneOf("auto", "interior", "highs", "bundle"),
+    )
 
     def supports(self, problem: Problem) -> Support:
         if len(problem.cliques):

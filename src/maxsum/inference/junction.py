@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.certificate import EliminationCertificate, MessageCertificate
 from ..core.elimination import EliminationOrder, elimination_order
+from ..core.parameters import WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..core.scale import table_centres
@@ -51,6 +52,7 @@ class JunctionTree(Solver):
     time_limit: float | None = None
 
     does = "graphs of small width: optimal by elimination"
+    _parameters = settings(max_cells=WholeNumber(1))
 
     def supports(self, problem: Problem) -> Support:
         limits = f"at most {_count(self.max_cells)} table cells (max_cells) and width {MAX_AXES - 1} are taken"

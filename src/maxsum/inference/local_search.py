@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.errors import InvalidProblemError
+from ..core.parameters import WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..core.scale import spreads
@@ -54,11 +54,10 @@ class LocalSearch(Solver):
     does = "any problem: a good labelling by annealing with forest moves, no bound"
     _copies = 1
 
-    def __post_init__(self) -> None:
-        if not self.max_iter >= 0:
-            raise InvalidProblemError(f"LocalSearch: max_iter is {self.max_iter}, wanted 0 or more moves.")
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
-            raise InvalidProblemError(f"LocalSearch: random_state is {self.random_state!r}, wanted an integer >= 0.")
+    _parameters = settings(
+        max_iter=WholeNumber(0, wanted="0 or more moves"),
+        random_state=WholeNumber(0, wanted="an integer >= 0"),
+    )
 
     def supports(self, problem: Problem) -> Support:
         return Support(True)

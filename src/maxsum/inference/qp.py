@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.certificate import MessageCertificate
 from ..core.dual import own_labels
-from ..core.errors import InvalidProblemError
+from ..core.parameters import Real, WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.qp_certificate import QPCertificate
 from ..core.result import Termination
@@ -56,11 +56,10 @@ class QPRelaxation(Solver):
 
     does = "finite tables, no cliques: bound and labelling by a concave quadratic relaxation"
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.tol < np.inf:
-            raise InvalidProblemError(f"QPRelaxation: tol is {self.tol}, wanted a relative gap >= 0.")
-        if not self.max_iter >= 0:
-            raise InvalidProblemError(f"QPRelaxation: max_iter is {self.max_iter}, wanted 0 or more iterations.")
+    _parameters = settings(
+        tol=Real(0.0, below=np.inf, wanted="a relative gap >= 0"),
+        max_iter=WholeNumber(0, wanted="0 or more iterations"),
+    )
 
     def supports(self, problem: Problem) -> Support:
         if len(problem.cliques):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.parameters import Maybe, WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..core.search_certificate import MAX_ENUMERATED, target_gap
@@ -79,6 +80,11 @@ class BranchAndBound(Solver):
     certificate_bytes: int = 2**29
 
     does = "any problem: optimal or infeasible by search, in exponential time at worst"
+    _parameters = settings(
+        max_nodes=Maybe(WholeNumber(0)),
+        root_iter=WholeNumber(0),
+        certificate_bytes=WholeNumber(0),
+    )
 
     def supports(self, problem: Problem) -> Support:
         return Support(True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.certificate import MessageCertificate
 from ..core.dual import rounding
+from ..core.parameters import JOBS, Real, WholeNumber, settings
 from ..core.persistency import fixed_nodes
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
@@ -45,7 +46,7 @@ class TRWS(Solver):
     max_iter : int
         Largest number of passes, forward or backward.
     tol : float
-        Stop as `stalled` when 20 passes gain less than ``tol`` times the gap that is left.
+        Stop as `stalled` when 20 passes gain less than ``tol`` times the gap that is left; never for a number < 0.
     time_limit : float, optional
         Seconds. Where expansion moves fit, the last tenth is theirs.
     n_jobs : int
@@ -59,6 +60,11 @@ class TRWS(Solver):
     n_jobs: int = 1
 
     does = "any problem: bound and labelling by message passing; optimal where the LP is tight"
+    _parameters = settings(
+        max_iter=WholeNumber(0),
+        tol=Real(),
+        n_jobs=JOBS,
+    )
 
     def supports(self, problem: Problem) -> Support:
         return Support(True)

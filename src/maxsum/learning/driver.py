@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.parameters import FILE_NAME, RELATIVE_GAP, SEED, TIME_LIMIT, Constraint, Real, WholeNumber, check, settings
 from ..core.result import Guarantee, Termination
-from ..inference.base import Interruptible, check_time_limit
-from .certificate import DualCertificate, LearningCertificate
+from ..inference.base import Interruptible
+from .certificate import DualCertificate, LearningCertificate, relative
 from .objectives.base import Objective
-from .result import LearningPoint, LearningResult, relative
+from .result import LearningPoint, LearningResult
 from .state import pack, unpack
 
 log = logging.getLogger(__name__)
@@ -66,14 +66,17 @@ class Learner:
             training.run(init)
         return training.result()
 
+    _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(
+        tol=RELATIVE_GAP,
+        max_iter=WholeNumber(1),
+        time_limit=TIME_LIMIT,
+        random_state=SEED,
+        checkpoint=FILE_NAME,
+        checkpoint_seconds=Real(0.0, wanted="seconds >= 0"),
+    )
+
     def _check(self, objective: Objective) -> None:
-        check_time_limit(self.time_limit)
-        if not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0):
-            raise InvalidSampleError(f"tol is {self.tol!r}, wanted a relative gap >= 0.")
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
-            raise InvalidSampleError(f"max_iter is {self.max_iter!r}, wanted a whole number >= 1.")
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
-            raise InvalidSampleError(f"random_state is {self.random_state!r}, wanted a whole number >= 0, so that runs repeat.")
+        check(self)
 
     def init(self, objective: Any, training: Training, start: Any = None) -> Any:
         """The state before the first step: a dataclass that `maxsum.learning.state` can write.

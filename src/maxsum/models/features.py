@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError, NotFittedError
+from ..core.errors import InvalidParameterError, InvalidSampleError, NotFittedError
+from ..core.parameters import WholeNumber, check, settings
 from .batch import Batch
 from .sample import GraphSample
 
@@ -149,9 +150,10 @@ class Dicts(NodeFeatures):
     min_count: int = 1
     kind = "dicts"
 
+    _parameters = settings(min_count=WholeNumber(1))
+
     def __post_init__(self) -> None:
-        if isinstance(self.min_count, bool) or not isinstance(self.min_count, (int, np.integer)) or self.min_count < 1:
-            raise InvalidSampleError(f"min_count is {self.min_count!r}, wanted a whole number >= 1.")
+        check(self)
 
     @property
     def n_features(self) -> int:
@@ -238,7 +240,7 @@ class Kernel(NodeFeatures):
         if self.kernel == "precomputed":
             return replace(self, basis=_width(samples, self.kind))
         if not callable(self.kernel) and self.kernel not in ("rbf", "poly", "linear"):
-            raise InvalidSampleError(f"kernel is {self.kernel!r}, wanted rbf, poly, linear, precomputed or a function.")
+            raise InvalidParameterError(f"kernel is {self.kernel!r}, wanted rbf, poly, linear, precomputed or a function.")
         observed = Dense().fit(samples).encode(samples)
         if self.basis is None:
             basis = observed
@@ -248,7 +250,9 @@ class Kernel(NodeFeatures):
         else:
             basis = np.array(self.basis, dtype=np.float64)
             if basis.ndim != 2 or basis.shape[1] != observed.shape[1] or not np.isfinite(basis).all():
-                raise InvalidSampleError(f"basis has shape {basis.shape}, wanted finite rows of {observed.shape[1]} features.")
+                raise InvalidParameterError(
+                    f"basis has shape {basis.shape}, wanted finite rows of {observed.shape[1]} features."
+                )
         gamma = 1.0 / max(1, observed.shape[1]) if self.gamma is None else float(self.gamma)
         return replace(self, basis=basis, gamma=gamma)
 
@@ -260,7 +264,7 @@ class Kernel(NodeFeatures):
         if callable(self.kernel):
             value = np.asarray(self.kernel(x, basis), dtype=np.float64)
             if value.shape != (len(x), len(basis)) or not np.isfinite(value).all():
-                raise InvalidSampleError(
+                raise InvalidParameterError(
                     f"the kernel function returned shape {value.shape}, wanted finite numbers of shape {(len(x), len(basis))}."
                 )
             return value

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
+from ..core.parameters import Either, Elsewhere, Flag, Instance, OneOf, check, settings
 from .batch import Batch
 from .bound import BoundModel, CliqueSet, Encoded, node_weights
 from .cone import Cone
@@ -55,13 +56,19 @@ class GraphModel:
     symmetric: bool = False
     tie: Any = None
 
+    _parameters = settings(
+        features=Either(
+            OneOf("auto"), Instance(NodeFeatures), wanted="'auto' or NodeFeatures such as Codes() or Kernel('rbf')"
+        ),
+        potentials=OneOf(*POTENTIALS),
+        bias=Flag(),
+        homogeneous=Flag(),
+        symmetric=Flag(),
+        tie=Elsewhere("None, or whole numbers >= -1 of shape (n_features, K); `bind` knows the shape"),
+    )
+
     def __post_init__(self) -> None:
-        if self.potentials not in POTENTIALS:
-            raise InvalidSampleError(f"potentials is {self.potentials!r}, wanted one of {', '.join(POTENTIALS)}.")
-        if self.features != "auto" and not isinstance(self.features, NodeFeatures):
-            raise InvalidSampleError(
-                f"features is {self.features!r}, wanted 'auto' or NodeFeatures such as Codes() or Kernel('rbf')."
-            )
+        check(self)
 
     def bind(self, samples: Sequence[GraphSample], labels: Any = None, classes: Any = None) -> BoundModel:
         """Bind the model to training data.
@@ -215,7 +222,7 @@ class Layout:
         if self.model.tie is not None:
             tie = np.asarray(self.model.tie)
             if tie.dtype.kind not in "iu" or tie.shape != (self.width, n_labels) or tie.min(initial=0) < -1:
-                raise InvalidSampleError(
+                raise InvalidParameterError(
                     f"tie has shape {tie.shape} and dtype {tie.dtype}, wanted whole numbers >= -1 of shape {(self.width, n_labels)}."
                 )
             size = int(tie.max(initial=-1)) + 1

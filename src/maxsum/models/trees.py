@@ -11,6 +11,7 @@ from scipy import sparse
 
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
+from ..core.parameters import Elsewhere, WholeNumber, check, settings
 from .bound import BoundModel, Encoded
 from .graph_model import Layout
 from .sample import GraphSample
@@ -136,12 +137,18 @@ class Trees:
     min_items: int = 10
     max_items: int = 200_000
 
+    _parameters = settings(
+        node_depth=WholeNumber(0),
+        edge_depth=WholeNumber(0),
+        tests=Elsewhere("None, or tests of nodes and edges as `FeatureTests` has them"),
+        n_thresholds=WholeNumber(1),
+        n_candidates=WholeNumber(1),
+        min_items=WholeNumber(1),
+        max_items=WholeNumber(1),
+    )
+
     def __post_init__(self) -> None:
-        least = {"node_depth": 0, "edge_depth": 0, "n_thresholds": 1, "n_candidates": 1, "min_items": 1, "max_items": 1}
-        for name, low in least.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-                raise InvalidSampleError(f"{name} of Trees is {value!r}, wanted a whole number >= {low}.")
+        check(self)
 
     def ask(self, samples: Sequence[GraphSample]) -> Any:
         """The tests for training samples."""

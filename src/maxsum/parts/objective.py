@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import CheckpointError, InvalidSampleError
+from ..core.errors import CheckpointError, InvalidParameterError, InvalidSampleError
 from ..executors.base import as_executor
 from ..learning.objectives.base import Answer, Plane, PlaneObjective
 from ..learning.oracles.base import Effort, Key
@@ -72,7 +72,7 @@ class PartsObjective(PlaneObjective):
         self.parts = open_parts(parts)
         self.loss = as_loss(loss)
         if getattr(self.loss, "normalised", False):
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 "a normalised loss divides by the nodes of the whole graph; wanted a sum, and a smaller C."
             )
         self.model = bind(self.parts, model, classes)
@@ -165,9 +165,9 @@ def bind(parts: Parts, model: GraphModel | BoundModel, classes: Any) -> BoundMod
     if isinstance(model, BoundModel):
         return model
     if not model.homogeneous:
-        raise InvalidSampleError("homogeneous=False gives every node weights of its own; graphs in parts share weights.")
+        raise InvalidParameterError("homogeneous=False gives every node weights of its own; graphs in parts share weights.")
     if classes is None:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             "classes are not given; wanted all labels that exist, such as range(4): one part may lack some."
         )
     if parts.kind != "sample":

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..core.certificate import Verification
-from ..core.errors import CertificateError, CheckpointError, InvalidProblemError, InvalidSampleError, UnsupportedProblemError
+from ..core.errors import CertificateError, CheckpointError, InvalidParameterError, InvalidSampleError, UnsupportedProblemError
+from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, WholeNumber, check_value
 from ..core.problem import Messages
 from ..core.result import Guarantee, Termination, TracePoint
 from ..executors.base import executing
-from ..inference.base import Callback, Interruptible, check_time_limit
+from ..inference.base import Callback, Interruptible
 from .engine import Engine, Labelling, check_parts, read_state
 from .folder import Parts, open_parts, whole_messages
 from .sources import Source
@@ -131,7 +132,7 @@ class PartsResult:
         parts, work = self.certificate.source.parts, self.certificate.work
         state = read_state(parts, work, self.certificate.source.n_labels)
         if state is None or not 0 <= p < parts.n_parts:
-            raise InvalidProblemError(f"part is {p!r}, wanted 0..{parts.n_parts - 1} of a run that is still in {work}.")
+            raise InvalidParameterError(f"part is {p!r}, wanted 0..{parts.n_parts - 1} of a run that is still in {work}.")
         return load_labels(labels_path(work, state.generation, p))
 
     def labels(self) -> np.ndarray:
@@ -198,11 +199,9 @@ def run(
     callback: Callback | None = None,
 ) -> PartsResult:
     """`solve_parts` with scores from any source."""
-    check_time_limit(time_limit)
-    if not (isinstance(tol, (int, float, np.number)) and tol >= 0):
-        raise InvalidProblemError(f"tol is {tol!r}, wanted a relative gap >= 0.")
-    if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 1:
-        raise InvalidProblemError(f"max_iter is {max_iter!r}, wanted a number of rounds >= 1.")
+    check_value("time_limit", time_limit, TIME_LIMIT)
+    check_value("tol", tol, RELATIVE_GAP)
+    check_value("max_iter", max_iter, WholeNumber(1, wanted="a number of rounds >= 1"))
     if source.n_labels < 2:
         raise UnsupportedProblemError(f"the graph has {source.n_labels} labels; wanted two or more.")
     with executing(executor) as running:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError, ParseError
+from ..core.errors import InvalidParameterError, InvalidSampleError, ParseError
 from ..core.files.arrays import file_digest, map_arrays
 from ..core.graph import Graph
 from ..models.batch import Batch
@@ -142,7 +142,7 @@ class ShardedDataset:
             If the shard is missing, damaged, or of another set.
         """
         if not 0 <= k < self.n_shards:
-            raise InvalidSampleError(f"shard is {k}, wanted 0..{self.n_shards - 1}.")
+            raise InvalidParameterError(f"shard is {k}, wanted 0..{self.n_shards - 1}.")
         self._check(self.rows[k])
 
     def __iter__(self) -> Iterator[Shard]:

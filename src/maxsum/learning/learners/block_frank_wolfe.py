@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import UnsupportedProblemError
-from ..certificate import DualCertificate
+from ...core.parameters import Flag, Maybe, WholeNumber, settings
+from ..certificate import DualCertificate, relative
 from ..driver import Learner, Training
 from ..dual.planes import PlaneStore, few_weights
 from ..dual.regions import RegionStore, fits
@@ -17,7 +18,6 @@ from ..objectives.base import Answer, Objective
 from ..objectives.margin import MarginObjective
 from ..oracles.base import Effort
 from ..oracles.relaxed import Relaxed
-from ..result import relative
 from ..state import REBUILT
 
 _BATCH, _REGION_BATCH = 8, 2
@@ -65,6 +65,16 @@ class BlockFrankWolfe(Learner):
     averaging: bool = False
     gap_sampling: bool = False
     regions: bool = True
+
+    _parameters = settings(
+        batch=Maybe(WholeNumber(1)),
+        cached_passes=WholeNumber(0),
+        max_planes=WholeNumber(1),
+        corrective=Flag(),
+        averaging=Flag(),
+        gap_sampling=Flag(),
+        regions=Flag(),
+    )
 
     def _check(self, objective: Objective) -> None:
         super()._check(objective)

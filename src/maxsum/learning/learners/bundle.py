@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError
+from ...core.parameters import OneOf, check_value
 from ...kernels import dual_bound as kernels
 from ...qp.reduced import ReducedQP
 from ..dual.dual_bound import BoundPoint, DualBound
@@ -71,8 +71,7 @@ class Bundle:
     """
 
     def __init__(self, bound: DualBound, slacks: str = "n"):
-        if slacks not in ("n", "one"):
-            raise InvalidSampleError(f"slacks is {slacks!r}, wanted 'n' or 'one'.")
+        check_value("slacks", slacks, OneOf("n", "one"))
         self.bound, self.objective, self.one = bound, bound.objective, slacks == "one"
         self.rows = self.objective.cone.matrix
         self.n_rows = self.rows.shape[0]

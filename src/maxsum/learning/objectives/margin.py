@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError, OracleError
+from ...core.errors import InvalidParameterError, OracleError
 from ...core.problem import Problem
 from ...kernels.design import Design
 from ...kernels.planes import Scratch, largest_difference, values
@@ -176,7 +176,7 @@ def refuse_oracle(learner: Any, objective: Any) -> None:
     """For learners that ask no oracle: refuse one that was given, which would be ignored."""
     if getattr(objective, "oracle_given", False):
         name = type(learner).__name__
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"an oracle is given ({type(objective.oracle).__name__}), but {name} asks none, wanted oracle=None with it. Learners that ask the "
             "oracle: BlockFrankWolfe, CuttingPlane."
         )
