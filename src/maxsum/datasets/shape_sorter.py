@@ -1,4 +1,4 @@
-"""Photographs of a shape-sorter puzzle on a carpet, made at random, after those of 000 section 6 that are not public."""
+"""Photographs of a shape-sorter puzzle on a carpet, made at random, after those of Franc & Laskov 2011, section 6 that are not public."""
 
 from __future__ import annotations
 

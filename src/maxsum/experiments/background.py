@@ -1,4 +1,4 @@
-r"""Photographs cut into sky, tree, road, grass, water, building, mountain and object: 001 §5.4, Table 7.
+r"""Photographs cut into sky, tree, road, grass, water, building, mountain and object: Jancsary, Nowozin & Rother 2013, §5.4, Table 7.
 
 A random forest scores each pixel; a convex energy with the matting Laplacian :math:`L` of the photograph (form 4) smooths the scores,
 
@@ -250,7 +250,7 @@ def run(quick: bool, progress: Progress) -> Report:
     height, width = left[0].y.shape
     return Report(
         "background",
-        "001 section 5.4, Table 7",
+        "Jancsary, Nowozin & Rother 2013, section 5.4, Table 7",
         "Photographs cut into backgrounds and objects: forest scores smoothed by the matting Laplacian",
         tuple(claims),
         ("r", "wrong pixels %", "seconds of training", "CPU s/image", "gap", "published LRF %"),

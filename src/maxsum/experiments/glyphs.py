@@ -1,4 +1,4 @@
-r"""Chinese characters with a part covered: 001 §5.3, Tables 5 and 6.
+r"""Chinese characters with a part covered: Jancsary, Nowozin & Rother 2013, §5.3, Tables 5 and 6.
 
 Nodes are the covered pixels. Each is joined to its 64 nearest pixels, as far as they are covered too, by edges of 32 types, one for each
 spatial offset. A matrix :math:`W_p \succ 0` stands in each leaf of the decision tree of its type, and a vector of weights in each leaf
@@ -297,7 +297,7 @@ def run(quick: bool, progress: Progress) -> Report:
     claims.append(Claim("time of all", "QP-M3N 20 h, LRF 28 h", f"{time.perf_counter() - started:.0f} s"))
     return Report(
         "glyphs",
-        "001 section 5.3, Tables 5 and 6",
+        "Jancsary, Nowozin & Rother 2013, section 5.3, Tables 5 and 6",
         "Covered parts of Chinese characters, by trees whose leaves hold convex energies",
         tuple(claims),
         ("boxes", "train", "method", "wrong pixels %", "seconds of training", "s/image", "CPU s/image", "learning"),

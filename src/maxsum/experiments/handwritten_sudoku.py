@@ -1,4 +1,4 @@
-r"""Handwritten digits on solved Sudoku grids: 003 §7.3.
+r"""Handwritten digits on solved Sudoku grids: Franc & Savchynskyy 2008, §7.3.
 
 Each of the 81 cells of a solved grid shows an image of its digit, :math:`x \in [0, 1]^{256}`. The classifier reads all cells at once,
 
@@ -263,7 +263,7 @@ def _report(outcomes: dict[str, list[Outcome]], rows: list[tuple[Any, ...]], siz
     ]
     return Report(
         "handwritten-sudoku",
-        "003 section 7.3, Table 3",
+        "Franc & Savchynskyy 2008, section 7.3, Table 3",
         "Handwritten digits on solved Sudoku grids",
         tuple(claims),
         ("split", "kernel", "classifier", "parameters", "sweeps", "consistent", "seconds", "validation %", "test %", "optimal"),

@@ -1,4 +1,4 @@
-r"""Labels of scenes and genes on complete label graphs: four surrogates of one loss, Table 1 of 001.
+r"""Labels of scenes and genes on complete label graphs: four surrogates of one loss, Table 1 of Jancsary, Nowozin & Rother 2013.
 
 The relaxations ``qp`` and ``lp``, the ``exact`` margin, and the ``logistic`` random field, each with its own :math:`C`, chosen by
 cross-validation on the training part. Our objective :math:`\tfrac12\|w\|^2 + C\,\text{mean}_j\,\xi_j` is that of the paper,
@@ -126,7 +126,7 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
     ]
     return Report(
         "multilabel",
-        "001 section 5.1, Table 1",
+        "Jancsary, Nowozin & Rother 2013, section 5.1, Table 1",
         "Labels of scenes and genes: four surrogates on complete label graphs",
         tuple(claims),
         ("data", "surrogate", "C", "Hamming %", "gap", "seconds of search and training", "samples/s"),

@@ -1,4 +1,4 @@
-r"""Newswire stories (004, Fig. 2(a)): one category against the rest, trained on one time and tested on others.
+r"""Newswire stories (Taskar, Chatalbashev & Koller 2004, Fig. 2(a)): one category against the rest, trained on one time and tested on others.
 
 Stories of the ModApte split with exactly one of four categories are cut into seven folds in the order of time. From each fold 200 stories
 train, those of the other six are the test. A linear SVM sees the words of a story, :math:`1 + \log tf` scaled to length one. The
@@ -231,7 +231,7 @@ def report(found: Errors, quick: bool) -> Report:
     n_train, least, most = found.sizes
     return Report(
         "reuters",
-        "004 section 6, Fig. 2(a)",
+        "Taskar, Chatalbashev & Koller 2004, section 6, Fig. 2(a)",
         "Newswire stories, one category against the rest",
         tuple(claims),
         ("method", *(f"{name} %" for name in CATEGORIES), "mean %", "less than SVM, %"),

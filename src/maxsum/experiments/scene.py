@@ -120,7 +120,7 @@ def run(quick: bool, progress: Progress) -> Report:
     )
     return Report(
         "scene",
-        "001 section 5.1, Table 1 (exact M3N)",
+        "Jancsary, Nowozin & Rother 2013, section 5.1, Table 1 (exact M3N)",
         "Labels of scenes, an exact max-margin Markov network",
         claims,
         ("label graph", "C", "Hamming %", "all labels right %", "gap", "seconds"),

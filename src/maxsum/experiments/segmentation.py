@@ -1,4 +1,4 @@
-r"""Segmentation of photographs into cow, grass, water and void: 003 §7.1, Table 1, the rows of the MSR database.
+r"""Segmentation of photographs into cow, grass, water and void: Franc & Savchynskyy 2008, §7.1, Table 1, the rows of the MSR database.
 
 A pixel shows :math:`x \in [0, 1]^3` (red, green, blue) and is next to its four neighbours; a labelling scores
 
@@ -222,7 +222,7 @@ def run(quick: bool, progress: Progress) -> Report:
     )
     return Report(
         "segmentation",
-        "003 section 7.1, Table 1 (MSR database)",
+        "Franc & Savchynskyy 2008, section 7.1, Table 1 (MSR database)",
         "Photographs cut into cow, grass, water and void",
         claims,
         (

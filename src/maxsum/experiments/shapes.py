@@ -1,4 +1,4 @@
-r"""Table 1 of 000: LP-M3N beside the approximate cutting plane algorithm (ACP), on images of a shape-sorter puzzle.
+r"""Table 1 of Franc & Laskov 2011: LP-M3N beside the approximate cutting plane algorithm (ACP), on images of a shape-sorter puzzle.
 
 The photographs of the paper are not public; `make_shape_sorter` makes images like them. A pixel shows one of 512 colours, its label is
 the carpet or one of five pieces, and a labelling scores :math:`\sum_t q(x_t, y_t) + \sum_{tt'} g(y_t, y_{t'})` with
@@ -197,7 +197,7 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
         notes.append(f"No photographs of MSRC: {missing}")
     return Report(
         "shapes",
-        "000 section 6, Table 1",
+        "Franc & Laskov 2011, section 6, Table 1",
         "Shape-sorter images: LP-M3N beside approximate cutting planes",
         tuple(claims),
         ("C", "learner", "F", "gap %", "s", "CPU s", "errors %", "published"),

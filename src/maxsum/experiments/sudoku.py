@@ -1,4 +1,4 @@
-r"""Learning the rules of Sudoku from one puzzle and its solution: 003 §7.2.
+r"""Learning the rules of Sudoku from one puzzle and its solution: Franc & Savchynskyy 2008, §7.2.
 
 The model has a weight :math:`q(y)` for each given digit that the labelling keeps, one weight :math:`q_\square` for a blank or
 different digit, and a table :math:`g(y, y')` for all pairs of cells that share a row, a column or a box: 91 weights, nothing known
@@ -206,7 +206,7 @@ def _report(learned: list[Learned], chosen: list[Puzzle], n_tests: int, correct:
     )
     return Report(
         "sudoku",
-        "003 section 7.2",
+        "Franc & Savchynskyy 2008, section 7.2",
         "The rules of Sudoku from one puzzle and its solution",
         claims,
         ("training set", "givens", "sweeps", "updates", "seconds", "(35)"),

@@ -1,4 +1,4 @@
-r"""Parts of speech and chunks of sentences at once (CoNLL-2000), Tables 2 to 4 of 001: two chains with a rung at each word.
+r"""Parts of speech and chunks of sentences at once (CoNLL-2000), Tables 2 to 4 of Jancsary, Nowozin & Rother 2013: two chains with a rung at each word.
 
 Local linear SVMs score each label of each word from words in a window. The structured models see nothing but these scores, for
 training sentences out of sample, by cross-validation. With :math:`n` nodes in :math:`m` sentences the paper's objective
@@ -380,7 +380,7 @@ def _report(
         claims.append(Claim("Table 4: speed of QP-M3N over that of LP-M3N", f"{theirs:.0f}", f"{ratio:.0f}", holds))
     return Report(
         "tagging",
-        "001 section 5.2, Tables 2, 3 and 4",
+        "Jancsary, Nowozin & Rother 2013, section 5.2, Tables 2, 3 and 4",
         "Parts of speech and chunks at once: four surrogates on two chains a sentence",
         tuple(claims),
         ("classifiers", "model", "c", "published %", "loss %", "gap", "seconds"),

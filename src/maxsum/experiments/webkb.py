@@ -1,4 +1,4 @@
-r"""Web pages of four universities (004, Fig. 2(b)): trained on three, tested on the fourth.
+r"""Web pages of four universities (Taskar, Chatalbashev & Koller 2004, Fig. 2(b)): trained on three, tested on the fourth.
 
 A multi-class SVM sees the words of a page, scaled to length one. The associative Markov network (AMN) sees the same, and edges: pages that
 link to each other, pages that are linked from the same page, pages that link to the same page, pages with similar words. Which edges, and
@@ -219,7 +219,7 @@ def report(found: Errors, quick: bool) -> Report:
         rows.append((f"AMN, {kind}", str(n_edges), f"{same:.0f}", *(f"{e:.1f}" for e in errors), f"{errors.mean():.1f}"))
     return Report(
         "webkb",
-        "004 section 6, Fig. 2(b)",
+        "Taskar, Chatalbashev & Koller 2004, section 6, Fig. 2(b)",
         "Web pages of four schools, trained on three",
         tuple(claims),
         ("method", "edges", "of one class %", *SCHOOLS, "mean %"),

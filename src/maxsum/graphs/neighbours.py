@@ -16,7 +16,7 @@ _DIGITS = 12
 
 
 def tf_idf(counts: Any) -> Any:
-    r"""Words of documents, weighted by :math:`(1 + \log tf)\,\log(N / df)` as in 004.
+    r"""Words of documents, weighted by :math:`(1 + \log tf)\,\log(N / df)` as in Taskar, Chatalbashev & Koller 2004.
 
     Parameters
     ----------

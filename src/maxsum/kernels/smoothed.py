@@ -1,4 +1,4 @@
-r"""LP-M3N with soft maxima: every :math:`\max_k \theta(k)` of the dual bound (3) of 000 becomes
+r"""LP-M3N with soft maxima: every :math:`\max_k \theta(k)` of the dual bound (3) of Franc & Laskov 2011 becomes
 :math:`\epsilon\log\sum_k e^{\theta(k)/\epsilon}`, for nodes and for edges (Hazan & Urtasun 2010, counting numbers 1).
 
 The gradient is a difference of beliefs: softmaxes of nodes, and of edges with their two marginals. Over the messages at one node

@@ -203,7 +203,7 @@ class Hashed(NodeFeatures):
 
 @dataclass(frozen=True)
 class Kernel(NodeFeatures):
-    r"""Kernel expansion on a basis of observations: feature :math:`i` of a node is :math:`k(x, b_i)`, as in 003 §7.3.
+    r"""Kernel expansion on a basis of observations: feature :math:`i` of a node is :math:`k(x, b_i)`, as in Franc & Savchynskyy 2008, §7.3.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Decision trees on nodes and edges: which weights a node or an edge gets depends on tests of the input (form 3 of 001)."""
+"""Decision trees on nodes and edges: which weights a node or an edge gets depends on tests of the input (form 3 of Jancsary, Nowozin & Rother 2013)."""
 
 from __future__ import annotations
 

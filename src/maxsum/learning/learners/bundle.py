@@ -1,4 +1,4 @@
-"""Bundle: the bundle method for the proximal problems (13) of Algorithm 1 of 000, with its dual and its lower bound."""
+"""Bundle: the bundle method for the proximal problems (13) of Algorithm 1 of Franc & Laskov 2011, with its dual and its lower bound."""
 
 from __future__ import annotations
 

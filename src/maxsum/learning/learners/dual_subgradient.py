@@ -1,4 +1,4 @@
-"""The plain subgradient algorithm of 000 (section 5) on the dual bound, with normalised steps, and a bound from averages."""
+"""The plain subgradient algorithm of Franc & Laskov 2011 (section 5) on the dual bound, with normalised steps, and a bound from averages."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True)
 class Perceptron(Learner):
-    r"""Perceptron for a consistent training set: Algorithms 1, 2 and 3 of 003.
+    r"""Perceptron for a consistent training set: Algorithms 1, 2 and 3 of Franc & Savchynskyy 2008.
 
     It looks for weights with :math:`\langle w, z\rangle > 0` for every :math:`z` of the training set, and adds to :math:`w` those
     that are violated (:math:`\le 0`); if such weights exist, it ends after finitely many updates (Novikoff).

@@ -1,4 +1,4 @@
-"""ProximalPoint: Algorithm 1 of 000, the generalised proximal point algorithm for LP-M3N, with the certificate that it lacked."""
+"""ProximalPoint: Algorithm 1 of Franc & Laskov 2011, the generalised proximal point algorithm for LP-M3N, with the certificate that it lacked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOOK = 10
 
 @dataclass(frozen=True)
 class ProximalPoint(Learner):
-    r"""Algorithm 1 of 000: minimise :math:`F(w, \varphi) = \tfrac12\|w\|^2 + \sum_j c_j R_j(w, \varphi)` by proximal steps in the
+    r"""Algorithm 1 of Franc & Laskov 2011: minimise :math:`F(w, \varphi) = \tfrac12\|w\|^2 + \sum_j c_j R_j(w, \varphi)` by proximal steps in the
     messages,
 
     .. math:: (w_{t+1}, \varphi_{t+1}) = \arg\min_{w, \varphi} F(w, \varphi) + \tfrac{1}{\lambda_t}\|\varphi - \varphi_t\|^2, \qquad
@@ -49,14 +49,14 @@ class ProximalPoint(Learner):
     form : {"chains", "factors"}
         See `DualBound`.
     slacks : {None, "trees", "n", "one"}
-        A model for each tree (`TreeBundle`), for each example, or one for all (`Bundle`; the last is what 000 does). By default one for each
+        A model for each tree (`TreeBundle`), for each example, or one for all (`Bundle`; the last is what Franc & Laskov 2011 does). By default one for each
         example where there are few nodes, and one for each tree else.
     inner : int
         Most evaluations of the bound in one proximal step. A :math:`\lambda` whose problem needs more is taken again around the best
         point found; it is divided by ``a`` if none was found, and always with a model for each tree.
     polish : bool
         Between two proximal steps, improve the messages at fixed weights by passes of TRW-S, as far as that lowers the objective. With
-        False the algorithm is that of 000.
+        False the algorithm is that of Franc & Laskov 2011.
 
     Notes
     -----

@@ -32,7 +32,7 @@ class Subgradient(Learner):
         Examples a step; by default a sixteenth of them.
     step : float, optional
         First step length for the ``lp`` surrogate, where the steps in weights and messages are normalised and go with
-        :math:`1/\sqrt t`, as 000 writes (see `dual_subgradient.descend`); ten of them an iteration.
+        :math:`1/\sqrt t`, as Franc & Laskov 2011 writes (see `dual_subgradient.descend`); ten of them an iteration.
     """
 
     averaged: bool = True

@@ -27,7 +27,7 @@ _MOST_NODES, _LEAST_FEATURES = 2000, 32
 
 
 class TrivialObjective(Objective):
-    r"""Problem 6 of 003: weights of the model and potentials of each example, such that the reparametrised problem of each
+    r"""Problem 6 of Franc & Savchynskyy 2008: weights of the model and potentials of each example, such that the reparametrised problem of each
     example is strictly trivial with the true labelling, by a margin of 1:
 
     .. math::
