@@ -59,14 +59,17 @@ class LearningVerification:
 
     @property
     def gap(self) -> float:
+        """``objective - lower_bound``, not below 0."""
         return max(0.0, self.objective - self.lower_bound)
 
     @property
     def relative_gap(self) -> float:
+        """The gap relative to the larger of both numbers."""
         return relative(self.objective, self.lower_bound)
 
     @property
     def guarantee(self) -> Guarantee:
+        """What both numbers prove of the weights."""
         return guarantee_of(self.objective, self.lower_bound)
 
     def __str__(self) -> str:
@@ -113,6 +116,7 @@ class Check:
 
     @property
     def seconds_left(self) -> float:
+        """Seconds until the time limit of the check."""
         return self.ends - time.perf_counter()
 
 

@@ -32,10 +32,12 @@ class LearningPoint:
 
     @property
     def gap(self) -> float:
+        """``objective - lower_bound`` at that moment."""
         return self.objective - self.lower_bound
 
     @property
     def relative_gap(self) -> float:
+        """The gap relative to the larger of both numbers."""
         return relative(self.objective, self.lower_bound)
 
 

@@ -144,6 +144,7 @@ class Memory:
         return GradientCertificate(tuple(points), alpha[alpha > 0][::-1].copy())
 
     def state(self) -> dict[str, np.ndarray]:
+        """Arrays that `restore` goes on from."""
         assert self.tangents is not None
         live, offsets, sizes, alpha, w = self.tangents
         pairs = {"steps": self.rows[2 * live], "changes": self.rows[2 * live + 1]}

@@ -239,9 +239,11 @@ class Pairs:
         return sigma, np.concatenate([sigma * self.steps, self.changes]), inverse
 
     def state(self) -> dict[str, np.ndarray]:
+        """Arrays that `restore` goes on from."""
         return {"steps": self.steps, "changes": self.changes, "square": self.square, "cross": self.cross}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Go on from the arrays of `state`."""
         self.steps, self.changes = np.array(state["steps"]), np.array(state["changes"])
         self.square, self.cross = np.array(state["square"]), np.array(state["cross"])
 

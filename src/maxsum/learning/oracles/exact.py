@@ -37,7 +37,8 @@ class Oracle(Protocol):
 
     exact: bool
 
-    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]: ...
+    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
+        """Keys of the examples' best labellings at the weights, and their proven gaps; more ``effort`` makes these smaller."""
 
 
 class ForestOracle:
@@ -66,6 +67,7 @@ class ForestOracle:
         self.labels = np.zeros(n_nodes, dtype=np.int32)
 
     def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
+        """Best labellings by dynamic programming; gaps are 0."""
         node_ptr = self.model.data.node_ptr
         tables = self.model.tables(w)
         bank = tables.bank if len(tables.bank) else np.zeros((1, self.model.n_labels, self.model.n_labels))
@@ -98,6 +100,7 @@ class SolverOracle:
         self.bracket: BracketOracle | None = None
 
     def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
+        """Labellings of the solver, with gaps from its certificates."""
         problems = augmented(self.model, self.design.loss, w, examples)
         found = thread_map(self._ask, list(zip(examples.tolist(), problems, strict=True)), n_jobs)
         keys, gaps = [labels for labels, _ in found], np.array([gap for _, gap in found])
@@ -157,6 +160,7 @@ class BracketOracle:
         self.expands = model.cone.nonneg.any() and all(expansion_witness(problem) is None for problem in some)
 
     def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
+        """Labellings and gaps from message passing, by the solvers of `solve` where the effort is high."""
         if effort >= 2:
             problems = augmented(self.model, self.design.loss, w, examples)
             items = list(zip(examples.tolist(), problems, strict=True))
