@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..core.errors import InvalidSampleError, ParseError
 from .forms import TASKS
 
-_LARGEST_CONFIG = 1 << 20
+_LARGEST_CONFIG = 1 << 20  # bytes of a file of settings; more is another kind of file
 CONFIGS = (".toml", ".json")
 
 

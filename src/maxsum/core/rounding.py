@@ -12,8 +12,8 @@ from .validation import as_float
 if TYPE_CHECKING:
     from .problem import Problem
 
-_TOLERANCE = 1e-4
-_WHOLE = 1e-9
+_TOLERANCE = 1e-4  # how far marginals may be from sums of 1: what solvers of linear programs leave open, many times over
+_WHOLE = 1e-9  # marginals so near to 1 are whole, and their labels are taken as they are
 
 
 def nearest(marginals: Any) -> np.ndarray:

@@ -45,6 +45,7 @@ LEARNERS = (
 
 
 def is_auto(value: Any) -> bool:
+    """Whether a parameter is ``"auto"``; arrays may be given, which do not compare."""
     return isinstance(value, str) and value == "auto"
 
 
@@ -165,6 +166,7 @@ def refuse_unused(estimator: Any, surrogate: str, learner: Learner) -> None:
 
 
 def is_number(value: Any) -> bool:
+    """Whether a parameter is a number, which True and False are not."""
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 

@@ -26,8 +26,12 @@ from .bars import draw_bars
 SOURCE = "The 22 SGML files of Reuters-21578, Distribution 1.0, in one archive: reuters21578.tar.gz of the UCI repository, packed as xz."
 FILE = "reuters21578.tar.xz"
 CATEGORIES = ("crude", "grain", "trade", "money-fx")
-N_FOLDS, N_TRAIN, N_BLOCKS, N_NEIGHBOURS = 7, 200, 4, 2
-N_QUICK_FOLDS, N_QUICK_TRAIN = 2, 60
+N_FOLDS = 7  # parts of time, as in the paper
+N_TRAIN = 200  # stories to learn from, as in the paper
+N_BLOCKS = 4  # of time, in the choice of C and of edges
+N_NEIGHBOURS = 2  # links of a story, as in the paper
+N_QUICK_FOLDS = 2  # parts of time in a quick run
+N_QUICK_TRAIN = 60  # stories to learn from in a quick run
 SVM_VALUES = (0.5, 2.0, 8.0, 32.0)
 AMN_VALUES = (1.0, 10.0)
 EDGES = ("constant", "cosine", "both")

@@ -48,15 +48,21 @@ PUBLISHED = {
     5.0: (1279.7376, 36956, 1279.2701, 1264, 0.98, 0.99),
 }
 PUBLISHED_TOTAL, PUBLISHED_TEST = ("27:47:33", "1:26:28"), "1.04 +- 0.02 %"
-N_COLOURS, N_LABELS, N_JOBS = 512, len(PIECES), 2
-ACP_SECONDS, LP_SECONDS, QUICK_SECONDS = 45.0, 15.0, 1.0
-PHOTOGRAPH_C, PHOTOGRAPH_SECONDS = (0.1, 1.0), 40.0
+N_COLOURS = 512  # codes of a pixel: eight levels a channel
+N_LABELS = len(PIECES)  # pieces and carpet
+N_JOBS = 2  # threads of the trainings that are compared
+ACP_SECONDS = 45.0  # processor time that ACP has for a C
+LP_SECONDS = 15.0  # that the other learners have
+QUICK_SECONDS = 1.0  # of all in a quick run
+PHOTOGRAPH_C = (0.1, 1.0)  # values of C on made photographs
+PHOTOGRAPH_SECONDS = 40.0  # of a training on them
+MAX_SECONDS = 60.0  # wanted, for all values of C
+MAX_ERROR = 3.0  # wanted, in per cent of test pixels
+_ENOUGH = 1.4  # times as long as wanted that ACP has in a full run: then it is slower beyond doubt
 ACP = {"ACP, DAG": AugmentingDAG(), "ACP, TRW-S": TRWS()}
 OTHERS: dict[str, Learner] = {"ProximalPoint": ProximalPoint(tol=TOL), "Subgradient": Subgradient(tol=TOL)}
 BEST = "BlockFrankWolfe"
 WANTED = {"ACP, DAG": 20.0, "ACP, TRW-S": 10.0}
-MAX_SECONDS, MAX_ERROR = 60.0, 3.0
-_ENOUGH = 1.4
 _PALETTE = np.array(
     [(150, 135, 120), (205, 50, 50), (50, 140, 70), (50, 85, 180), (230, 200, 60), (230, 125, 50)], dtype=np.uint8
 )
@@ -74,6 +80,7 @@ class Part(NamedTuple):
 
     @property
     def truth(self) -> list[np.ndarray]:
+        """Labels of each image, flattened."""
         return [own.ravel() for own in self.labels]
 
 
@@ -85,6 +92,7 @@ def data(quick: bool) -> tuple[Part, Part, Part]:
 
 
 def bind(part: Part) -> BoundModel:
+    """The model of colour codes with the images of a part."""
     return GraphModel(features=Codes(N_COLOURS)).bind(part.samples, part.truth, classes=np.arange(N_LABELS))
 
 
@@ -108,6 +116,7 @@ def colour_table(train: Part) -> np.ndarray:
 
 
 def by_colour(table: np.ndarray, part: Part) -> list[np.ndarray]:
+    """Labels of the images by a table of colours."""
     return [table[colour_codes(own)] for own in part.images]
 
 

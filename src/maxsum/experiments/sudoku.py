@@ -32,10 +32,12 @@ from ..models import Codes, GraphModel, GraphSample
 from . import Claim, Progress, Report, data_folder
 
 TEST_FILE, TRAIN_FILE, TEST_SET = "norvig_with_solutions.csv", "rrn-validation.csv.xz", "sudoku-top95"
-N_TRAIN, N_QUICK_TRAIN, N_QUICK_TEST = 18, 2, 3
+N_TRAIN = 18  # puzzles that are learned from, one at a time
+N_QUICK_TRAIN = 2  # the same in a quick run
+N_QUICK_TEST = 3  # puzzles of the test in a quick run
+_BLANK = 9  # number of the weight of empty cells, after those of nine digits
 MAX_SECONDS = 5.0
 MAX_SWEEPS = 200_000
-_BLANK = 9
 _DIAGONAL = np.eye(9, dtype=bool)
 
 

@@ -36,7 +36,9 @@ EDGES = ("links", "co-cited", "co-citing", "similar", "co-cited and similar")
 QUICK_EDGES = ("co-cited", "similar")
 SVM_VALUES = (0.1, 0.3, 1.0, 3.0, 10.0)
 NET_VALUES, QUICK_VALUES = (0.3, 1.0, 3.0, 10.0), (3.0,)
-LARGEST_LIST, N_NEIGHBOURS, TOL = 15, 2, 1e-2
+LARGEST_LIST = 15  # links of a page up to which it joins those that it links to
+N_NEIGHBOURS = 2  # nearest pages that a page is joined with
+TOL = 1e-2  # relative gap of a training
 PUBLISHED_REDUCTION = 30.0
 
 

@@ -11,8 +11,8 @@ from ..core.errors import InvalidGraphError, InvalidSampleError
 from ..core.graph import Graph
 from .edges import WeightedEdges
 
-_CELLS = 1 << 22
-_DIGITS = 12
+_CELLS = 1 << 22  # similarities in memory at a time: 32 MB
+_DIGITS = 12  # decimals to which similarities are rounded, so that ties do not depend on the order of sums
 
 
 def tf_idf(counts: Any) -> Any:

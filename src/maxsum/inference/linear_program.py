@@ -17,15 +17,25 @@ from .base import Run, Solver, Support
 from .icm import polish, start_labels
 from .prepare import measure, start
 
-_MAX_COLUMNS = 20_000_000
-_TOLERANCE = 1e-10
-_TIE = 1e-9
-_FRACTIONAL = 1e-6
-_ENTRY_SECONDS, _READ_SECONDS = 8e-7, 1e-7
-"""What an entry of the matrix takes until HiGHS begins to iterate (it is built, passed on, presolved), and until its answer is read. More than
-it takes gives up programs that could just be begun, less overruns the limit by what HiGHS does without looking at the clock."""
-_GRACE = 0.05
-"""Seconds after its limit in which HiGHS may end by itself, and again after it is told to."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """How HiGHS is called."""
+
+    most_columns: int = 20_000_000  # variables of the largest program: a few GB inside HiGHS
+    feasibility: float = 1e-10  # the finest tolerance that HiGHS takes: what it leaves open is lost in the bound
+    # Marginals so near to the largest count as equal, so that the lowest label wins whatever the last digits are.
+    tie: float = 1e-9
+    # Marginals further from 1 are fractional, and the labelling is polished; the tolerance of HiGHS is far below.
+    fractional: float = 1e-6
+    # Measured for an entry of the matrix until HiGHS begins to iterate (built, passed on, presolved): more gives up programs
+    # that could just be begun, less overruns the limit by what HiGHS does without looking at the clock.
+    entry_seconds: float = 8e-7
+    read_seconds: float = 1e-7  # the same until its answer is read
+    grace: float = 0.05  # seconds after its limit in which HiGHS may end by itself, and again after it is told to
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -53,8 +63,10 @@ class LinearProgram(Solver):
         states = problem.n_states.astype(np.int64)
         u, v = problem.graph.edges.T
         count = int(states.sum() + (states[u] * states[v]).sum()) + problem.cliques.weights.size
-        if count > _MAX_COLUMNS:
-            return Support(False, f"takes linear programs of at most {_MAX_COLUMNS} variables; this one has {count}", count)
+        if count > _TUNING.most_columns:
+            return Support(
+                False, f"takes linear programs of at most {_TUNING.most_columns} variables; this one has {count}", count
+            )
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
@@ -83,7 +95,7 @@ class LinearProgram(Solver):
         else:
             labels = start_labels(net)
         run.offer(labels)
-        if run.marginals is None or run.marginals.max(axis=1).min() < 1 - _FRACTIONAL:
+        if run.marginals is None or run.marginals.max(axis=1).min() < 1 - _TUNING.fractional:
             run.offer(polish(net, labels))
         run.step(answer.iterations)
         if run.termination != Termination.stopped:
@@ -124,11 +136,11 @@ def relax(net: Net, run: Run) -> tuple[_Model | None, _Answer]:
     """The linear program and the answer of HiGHS, which is none where there is not even time to set it up."""
     ends = net.n_states[net.edges].astype(np.int64)
     entries = 2 * int(ends.prod(axis=1).sum())
-    if _ENTRY_SECONDS * entries > run.seconds_left:
+    if _TUNING.entry_seconds * entries > run.seconds_left:
         late = f"an LP with {entries} entries would take longer to set up than there is time."
         return None, _Answer(None, None, Termination.time_limit, late, 0, False)
     model = _model(net)
-    return model, _highs(model, run.seconds_left, _READ_SECONDS * entries)
+    return model, _highs(model, run.seconds_left, _TUNING.read_seconds * entries)
 
 
 def _model(net: Net) -> _Model:
@@ -206,8 +218,8 @@ def _highs(model: _Model, seconds: float, reserve: float = 0.0) -> _Answer:
     solver = highspy.Highs()
     for option, value in (
         ("output_flag", False),
-        ("primal_feasibility_tolerance", _TOLERANCE),
-        ("dual_feasibility_tolerance", _TOLERANCE),
+        ("primal_feasibility_tolerance", _TUNING.feasibility),
+        ("dual_feasibility_tolerance", _TUNING.feasibility),
         ("threads", 1),
     ):
         solver.setOptionValue(option, value)
@@ -252,17 +264,17 @@ def _run_interruptibly(solver: Any, seconds: float) -> tuple[bool, bool]:
     """
     solver.HandleUserInterrupt = True
     worker = threading.Thread(target=solver.run)
-    clock = Clock(min(seconds, threading.TIMEOUT_MAX - _GRACE))
+    clock = Clock(min(seconds, threading.TIMEOUT_MAX - _TUNING.grace))
     interrupted = started = False
     while not started or worker.is_alive():
         try:
             if not started:
                 started = True
                 worker.start()
-            worker.join(clock.left + _GRACE)
+            worker.join(clock.left + _TUNING.grace)
             if worker.is_alive():
                 solver.cancelSolve()
-                worker.join(_GRACE)
+                worker.join(_TUNING.grace)
                 break
         except KeyboardInterrupt:
             interrupted = True
@@ -277,5 +289,5 @@ def _finite(values: Any, length: int) -> np.ndarray | None:
 
 def _round(marginals: np.ndarray) -> np.ndarray:
     """Label of the largest marginal, the lowest of those within 1e-9 of it."""
-    near = marginals >= marginals.max(axis=1, keepdims=True) - _TIE
+    near = marginals >= marginals.max(axis=1, keepdims=True) - _TUNING.tie
     return near.argmax(axis=1).astype(np.int32)

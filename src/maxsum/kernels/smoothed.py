@@ -17,7 +17,7 @@ from .jit import kernel
 from .local_polytope import settle_table
 
 ZERO = -700.0
-_FAINT = 1e-250
+_FAINT = 1e-250  # sum of products below which these may have lost digits: it is computed anew from the tables
 
 
 class Soft(NamedTuple):

@@ -130,6 +130,7 @@ class ConvexBound:
 
     @property
     def n_weights(self) -> int:
+        """Number of weights: of nodes, linear terms of edges, matrices, operators."""
         return int(self.slices[-1].stop)
 
     @property
@@ -138,10 +139,12 @@ class ConvexBound:
 
     @property
     def n_labels(self) -> int:
+        """Most labels of a node."""
         return self.base.n_labels
 
     @property
     def n_examples(self) -> int:
+        """Number of examples."""
         return self.base.n_examples
 
     @property
@@ -154,10 +157,12 @@ class ConvexBound:
 
     @property
     def encode(self) -> Any:
+        """The function that turns samples into arrays."""
         return self.base.encode
 
     @property
     def is_forest(self) -> bool:
+        """Whether no example has a cycle."""
         return self.base.is_forest
 
     def truth(self, j: int) -> np.ndarray:

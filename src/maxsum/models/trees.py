@@ -67,6 +67,7 @@ class FeatureTests:
 
     @property
     def n_edge_tests(self) -> int:
+        """Number of tests of an edge: those of its two nodes, and those of their difference."""
         return 2 * len(self.feature) + len(self.spread)
 
     def node(self, sample: GraphSample, tests: np.ndarray) -> np.ndarray:
@@ -189,6 +190,7 @@ class Tree:
 
     @property
     def n_leaves(self) -> int:
+        """Number of leaves."""
         return int((self.leaf >= 0).sum())
 
     @property

@@ -25,10 +25,24 @@ from ..learning.result import LearningResult, relative
 from .certificate import ShardCertificate
 from .tasks import Job, Place, ShardSource, Sum, evaluate_group, forget, gather, shard_objective, tree_sum, visit_group
 
-_NEAR, _DEAR_NEAR = 2.5, 1.0
-_OFTEN = 10
-_LOCAL = 10.0
-_BISECTIONS = 30
+
+@dataclass(frozen=True)
+class Tuning:
+    """Work between rounds of `ShardAscent`."""
+
+    # An evaluation is asked for when the estimated gap is below so many tolerances: estimates are too high, and oracles cheap.
+    near: float = 2.5
+    # The same where oracles only bracket: an evaluation costs more than passes, so it waits for the tolerance itself.
+    near_inexact: float = 1.0
+    often: int = 10  # passes after which an evaluation is asked for anyway, at a tenth of their cost or less
+    # Work of a visit, in times of what sending its weights costs: a tenth of the time is spent on the way.
+    local_work: float = 10.0
+    bisections: int = 30  # halvings of the step length, down to 1e-9 of it
+
+
+_TUNING = Tuning()
+
+
 _EFFORTS = ((1,), (1, 2), (1, 2, 3))
 
 
@@ -51,6 +65,7 @@ class ShardedObjective(Objective):
 
     @property
     def n_shards(self) -> int:
+        """Number of shards."""
         return len(self.source.sizes)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -201,7 +216,7 @@ class _Rounds:
         self.learner, self.objective, self.training = learner, objective, training
         n, folder = objective.n_shards, Path(str(learner.checkpoint)).parent
         self.width = min(n, learner.width or 4)
-        least = _LOCAL * 2 * learner.communication * objective.n_weights
+        least = _TUNING.local_work * 2 * learner.communication * objective.n_weights
         origin = {"training": digest_arrays((*objective.content(), objective.c[:1])).hex()}
         seed, parts = learner.random_state, learner.parts
         work = (learner.local, seed, parts, least, learner.memory, durable)
@@ -303,7 +318,7 @@ class _Rounds:
         if self.objective.cone.is_free:
             return min(1.0, ideal), ideal
         low, high = min(1.0, ideal), 1.0
-        for i in range(_BISECTIONS):
+        for i in range(_TUNING.bisections):
             middle = high if i == 0 else 0.5 * (low + high)
             w, _ = _projected(self.objective, self.sum + middle * change)
             if offset - inner(w, change) >= 0:
@@ -317,9 +332,9 @@ class _Rounds:
     def wants_evaluation(self) -> bool:
         """Whether slacks seen in this pass promise the tolerance, or it is time to know."""
         estimate = relative(0.5 * inner(self.weights, self.weights) + float(self.slack.sum()), self.dual)
-        near = _NEAR if self.objective.exact else _DEAR_NEAR
+        near = _TUNING.near if self.objective.exact else _TUNING.near_inexact
         n_iter, tol = self.training.n_iter, self.learner.tol
-        return estimate <= near * tol or n_iter % _OFTEN == 0 or n_iter + 1 >= self.learner.max_iter
+        return estimate <= near * tol or n_iter % _TUNING.often == 0 or n_iter + 1 >= self.learner.max_iter
 
     def evaluate(self) -> None:
         """A pure evaluation, which leaves no trace in the rounds to come: the value at the mean of the last weights, and the bound from
