@@ -29,7 +29,7 @@ MOST_FILES = 15
 """Modules of a room, `__init__` not counted: as many as can be read at a glance."""
 LARGER_ROOMS = {"kernels": 49, "inference": 30, "core": 25, "datasets": 23, "estimators": 21, "experiments": 18, "cli": 17}
 """Rooms that are larger today, with what they hold: they may shrink only."""
-UNEXPLAINED = {"learning": 68, "qp": 15, "kernels": 6}
+UNEXPLAINED = {"learning": 70, "qp": 17, "kernels": 6}
 """Faults of numbers that rooms still have, being redesigned: they may shrink only, and no other room may have any."""
 
 
@@ -38,7 +38,12 @@ def relative(file: Path) -> str:
 
 
 def is_number(node: ast.expr) -> bool:
-    """Whether an expression is made of numbers alone, as ``-1``, ``2**20`` and ``np.uint64(7)`` are."""
+    """Whether an expression is made of numbers alone, as ``-1``, ``2**20``, ``np.uint64(7)`` and ``(1, 2)`` are."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Dict):
+        parts = [*node.values] if isinstance(node, ast.Dict) else node.elts
+        return bool(parts) and all(map(is_number, parts))
+    if isinstance(node, ast.Attribute):
+        return ast.unparse(node).startswith("np.finfo(")
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int | float) and not isinstance(node.value, bool)
     if isinstance(node, ast.UnaryOp):
@@ -206,6 +211,10 @@ def test_rooms_are_small() -> None:
         ("# Trades calls for steps.\n_NEAR = 2.5", 0),
         ('_NEAR = 2.5\n"""Trades calls for steps."""', 0),
         ("NEAR = 2.5\n_NAMES = ('a', 'b')\n_A, _B = range(2)", 0),
+        ("_NEAR = (2.5, 1.0)", 1),
+        ("_NEAR = {'a': 2.5, 'b': 1.0}", 1),
+        ("_NEAR = 8 * np.finfo(float).eps", 1),
+        ("NEAR, FAR = (2.5, 1.0), (3, 4)", 1),
         ("class Tuning:\n    near: float = 2.5\n    far: int = 3  # why", 1),
         ("class Tuning:\n    # Why.\n    near: float = 2.5", 0),
     ],

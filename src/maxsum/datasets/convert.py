@@ -170,7 +170,8 @@ _DATE = re.compile(rb"<DATE>\s*(\d+)-([A-Z]{3})-(\d{4}) (\d\d:\d\d:\d\d)")
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _TOPICS = re.compile(rb"<TOPICS>(.*?)</TOPICS>", re.DOTALL)
 _TOPIC = re.compile(rb"<D>(.*?)</D>", re.DOTALL)
-_N_REUTERS = {"train": 9603, "test": 3299, "": 8676}
+_N_REUTERS = {"train": 9603, "test": 3299, "": 8676}  # stories of the ModApte split and unused ones, as published
+_N_MSRC = (335, 256)  # images of the training and the test half
 
 
 def reuters(paths: list[Path]) -> Files:
@@ -239,7 +240,6 @@ MSRC_CLASSES = {
     "mountain": (64, 0, 0),
 }
 """Names and colours of the classes of MSRC v2; black is void."""
-_N_MSRC = (335, 256)
 
 
 def msrc(paths: list[Path]) -> Files:

@@ -51,8 +51,10 @@ QUICK_SECONDS = 5.0  # the same in a quick run
 SOLVE_SECONDS = 2.0  # of a prediction
 KERNELS = ("linear", "Gaussian")
 PUBLISHED = {"linear": (8.81, 7.20), "Gaussian": (5.80, 0.04)}
-WIDTHS, QUICK_WIDTHS = (0.1, 0.03, 0.01, 0.003, 0.001), (0.1, 0.03)
-SVM_WIDTHS, SVM_C = (0.003, 0.01, 0.03, 0.1), (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
+WIDTHS = (0.1, 0.03, 0.01, 0.003, 0.001)  # of Gaussian kernels
+QUICK_WIDTHS = (0.1, 0.03)  # the same in a quick run
+SVM_WIDTHS = (0.003, 0.01, 0.03, 0.1)  # of the kernels of the SVM
+SVM_C = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # values of C of the SVM
 _GRAPH = board()
 
 

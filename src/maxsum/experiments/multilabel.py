@@ -39,7 +39,8 @@ C_VALUES = {
     "exact": (64.0, 128.0, 256.0, 512.0),
     "logistic": (2.0, 4.0, 8.0),
 }
-QUICK_VALUES, FULL_VALUES = (8.0, 64.0), tuple(2.0**k for k in range(-3, 11))
+QUICK_VALUES = (8.0, 64.0)  # values of C in a quick run
+FULL_VALUES = tuple(2.0**k for k in range(-3, 11))  # values of C in a full run
 N_FOLDS = 2  # of the choice of C
 N_FULL_FOLDS = 10  # the same in a full run, as in the paper
 N_QUICK = 200  # rows of a quick run

@@ -51,7 +51,8 @@ QUICK_STEP = 4  # every fourth row and column in a quick run
 TOL = 1e-2  # relative gap of a training
 MAX_SECONDS = 120.0  # of a training
 _VOID = 255  # label of pixels without a class
-C_VALUES, QUICK_C = (0.1, 1.0, 10.0), (1.0, 10.0)
+C_VALUES = (0.1, 1.0, 10.0)  # that validation chooses from
+QUICK_C = (1.0, 10.0)  # the same in a quick run
 _COLOURS = np.array(
     [(196, 78, 82), (85, 168, 104), (76, 114, 176), (40, 40, 40), (221, 160, 60), (129, 114, 178)], dtype=np.uint8
 )

@@ -28,16 +28,14 @@ class Tuning:
 
     # Cells of a junction tree's largest bag, 32 MB: at about 0.1 s a bag the exact answer costs less than passes and a search.
     small_cells: int = 2**22
-    # Nodes up to which the exact search has a minute without a limit, because it often ends; of more it has ten seconds.
-    small_nodes: int = 300
+    small_nodes: int = 300  # nodes up to which an exact search often ends
+    search_seconds: float = 60.0  # that it has then, where no limit is given
+    large_search_seconds: float = 10.0  # and with more nodes, where it rarely ends
     # Node marginals up to which the linear program takes a fraction of a second, so that its bound comes before the search.
     finisher_marginals: int = 1000
 
 
 _TUNING = Tuning()
-
-
-_SEARCH_SECONDS = {"small": 60.0, "large": 10.0}
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ def _search(problem: Problem, clock: Clock, init: Any, callback: Callback | None
     if _over(first, problem.resolution):
         return replace(first, message=f"{why}: {first.message}")
     why += f": TRWS left a gap of {first.gap:.3g}"
-    patience = _SEARCH_SECONDS["small" if problem.n_nodes <= _TUNING.small_nodes else "large"]
+    patience = _TUNING.search_seconds if problem.n_nodes <= _TUNING.small_nodes else _TUNING.large_search_seconds
     rest = Clock(patience) if clock.limit is None else clock
     best = first
     if _finisher_fits(problem):

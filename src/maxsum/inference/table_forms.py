@@ -27,7 +27,7 @@ class Tuning:
 _TUNING = Tuning()
 
 
-_ROUNDING = 8 * np.finfo(float).eps
+_ROUNDING = 8 * np.finfo(float).eps  # of values that were computed from a slope: a few operations, relative to the largest
 
 
 def table_forms(tables: np.ndarray, every: bool = False) -> Forms:

@@ -22,6 +22,7 @@ from .folder import Parts, open_parts
 from .solve import run
 from .sources import SampleSource, as_source
 
+# Passes over all parts for a plane, by effort; above these, as many as gain (see `Tuning`).
 _ROUNDS = {-3: 2, -2: 2, -1: 2, 0: 4, 1: 20}
 
 

@@ -43,6 +43,7 @@ class Tuning:
 _TUNING = Tuning()
 
 
+# Efforts of the oracles that an evaluation goes through, one list after another until the gap is closed.
 _EFFORTS = ((1,), (1, 2), (1, 2, 3))
 
 
