@@ -1,4 +1,4 @@
-"""Segmentation (003 §7.1): the experiment on made images, and (slow) on photographs."""
+"""Segmentation (Franc & Savchynskyy 2008, §7.1): the experiment on made images, and (slow) on photographs."""
 
 from __future__ import annotations
 

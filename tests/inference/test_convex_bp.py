@@ -249,7 +249,7 @@ def test_many_weights_of_one_table_need_no_bank(monkeypatch):
     graph = ms.Graph.grid(5, 5)
     problem = ms.Problem(graph, rng.normal(size=(25, 3)), tables=rng.normal(size=(3, 3)), edge_weight=rng.exponential(size=40))
     wide = ConvexBP(max_iter=50).solve(problem)
-    monkeypatch.setattr(convex_bp, "_LARGE", 10)
+    monkeypatch.setattr(convex_bp, "_TUNING", convex_bp.Tuning(large_cells=10))
     assert convex_bp._weighted_tables(prepare(problem).net)[1].shape == (1, 3, 3)
     narrow = ConvexBP(max_iter=50).solve(problem)
     assert narrow.bound == pytest.approx(wide.bound, abs=1e-6) and narrow.score == pytest.approx(wide.score)

@@ -1,4 +1,4 @@
-"""Associative Markov networks (004): cliques, the compact programme and its dual, non-negative weights, node kernels."""
+"""Associative Markov networks (Taskar, Chatalbashev & Koller 2004): cliques, the compact programme and its dual, non-negative weights, node kernels."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def random_problem(n_nodes, n_labels, n_cliques, seed):
 
 
 def relaxation(problem):
-    """The linear programs (1) and (2) of 004 by HiGHS: value and node variables. Edges are cliques of two."""
+    """The linear programs (1) and (2) of Taskar, Chatalbashev & Koller 2004 by HiGHS: value and node variables. Edges are cliques of two."""
     n, size = problem.unary.shape
     terms = [(edge, np.diag(table)) for edge, table in zip(problem.graph.edges, problem.edge_scores(), strict=True)]
     terms += [(problem.cliques.members(c), problem.cliques.weights[c]) for c in range(len(problem.cliques))]

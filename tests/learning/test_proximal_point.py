@@ -1,4 +1,4 @@
-"""Algorithm 1 of 000 and the subgradient algorithm: optimum, bounds, descent, limits, bad input."""
+"""Algorithm 1 of Franc & Laskov 2011 and the subgradient algorithm: optimum, bounds, descent, limits, bad input."""
 
 from __future__ import annotations
 

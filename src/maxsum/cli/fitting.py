@@ -28,9 +28,10 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "graph": {"potentials": "auto"},
 }
 N_VALUES = 14
-# A check gets so many seconds, and so much of --time-limit, though training has used up all of that: most checks end in less than a quarter
-# of the time of their training, and an unchecked proof is worth less than a command that ends a little earlier.
-_LEAST_SECONDS, _LEAST_SHARE = 2.0, 0.25
+# Seconds of a check though training has used up all of --time-limit: an unchecked proof is worth less than a command that ends
+# a little earlier.
+_LEAST_SECONDS = 2.0
+_LEAST_SHARE = 0.25  # the same as a share of the limit: most checks end in less than a quarter of the time of their training
 
 
 class Plan(NamedTuple):
@@ -226,6 +227,7 @@ def default_C(task: str, content: Content) -> float:
 
 
 def as_int(label: Any) -> int:
+    """A class as a whole number, as palettes and grey levels have them."""
     try:
         return int(label)
     except ValueError:

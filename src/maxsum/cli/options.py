@@ -13,7 +13,7 @@ from ..core.errors import InvalidParameterError, ParseError
 from ..core.parameters import Elsewhere, Flag, Instance, Real, WholeNumber
 from .forms import TASKS
 
-_LARGEST_CONFIG = 1 << 20
+_LARGEST_CONFIG = 1 << 20  # bytes of a file of settings; more is another kind of file
 CONFIGS = (".toml", ".json")
 
 

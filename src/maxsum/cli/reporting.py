@@ -11,7 +11,7 @@ from ..core.errors import InvalidParameterError, InvalidSampleError, ParseError
 from ..core.files.store import atomic
 from .common import is_model
 
-_LARGEST_LOG = 1 << 28
+_LARGEST_LOG = 1 << 28  # bytes of a log that is read into memory
 
 
 def write_page(source: Path, data: Path | None, out: Path, title: str | None, edges: str | None) -> str:

@@ -79,7 +79,7 @@ def make_shapes(
     *,
     kind: str = "codes",
 ) -> Images:
-    """Coloured pieces of different shapes on a carpet, after the "Shape-Sorter" images of 003 §7.1 (carpet and 5 pieces).
+    """Coloured pieces of different shapes on a carpet, after the "Shape-Sorter" images of Franc & Savchynskyy 2008, §7.1 (carpet and 5 pieces).
 
     Discs, boxes, triangles, diamonds and crosses of random size and place, each of a colour of its own as far as there are
     colours; later ones lie on top of earlier ones.

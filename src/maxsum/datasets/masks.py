@@ -13,7 +13,7 @@ from ..core.errors import InvalidParameterError, InvalidSampleError, ParseError
 from ..core.files.store import atomic
 from .images import FORMATS, _opened
 
-_MOST_COLOURS = 256
+_MOST_COLOURS = 256  # colours of all masks together; more are a picture, not labels
 
 
 class MaskCode(NamedTuple):

@@ -18,8 +18,8 @@ from ..core.validation import LARGEST
 from .source import lines
 
 _LIMITS = Limits(bytes=1 << 30, cells=50_000_000)
-_MOST_NAMES = 1_000_000
-_LARGEST_INDEX = 2**31 - 2
+_MOST_NAMES = 1_000_000  # attributes and nominal values of a file: memory is not trusted to strangers
+_LARGEST_INDEX = 2**31 - 2  # largest feature number that fits int32 with one to spare
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{'\"]+)\s*(\S.*)", re.IGNORECASE)
 _ITEM = re.compile(rf"\s*({_QUOTED}|[^,'\"]*)\s*(,|$)")

@@ -1,4 +1,4 @@
-"""Photographs of a shape-sorter puzzle on a carpet, made at random, after those of 000 section 6 that are not public."""
+"""Photographs of a shape-sorter puzzle on a carpet, made at random, after those of Franc & Laskov 2011, section 6 that are not public."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ PIECES = ("carpet", "red disc", "green triangle", "blue box", "yellow star", "or
 _CARPET = np.array((0.56, 0.48, 0.42))
 _COLOURS = np.array([(0.78, 0.16, 0.18), (0.20, 0.52, 0.26), (0.18, 0.32, 0.68), (0.88, 0.76, 0.20), (0.88, 0.46, 0.16)])
 _FIBRES = np.array([(0.70, 0.22, 0.22), (0.30, 0.50, 0.30), (0.28, 0.36, 0.62), (0.82, 0.72, 0.34), (0.80, 0.46, 0.26)])
-_LEAST, _MOST = 0.17, 0.23
-_SINGLE, _TUFT = 0.7, 1.0
-_TRIES = 40
+_LEAST = 0.17  # radius of the smallest piece, in sides of the image
+_MOST = 0.23  # radius of the largest
+_SINGLE = 0.7  # share of fibres that stand alone; the others are tufts
+_TUFT = 1.0  # width of a tuft, in pixels: the standard deviation of the blur
+_TRIES = 40  # places that are tried for a piece; the one that overlaps least is taken
 
 Images = tuple[list[np.ndarray], list[np.ndarray]]
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.parameters import WholeNumber, check_value
 from .generate import _check_sizes, _generator
 
-_ALL = 0b111111111
+_ALL = 0b111111111  # one bit a digit, 1 to 9
 _ROW, _COLUMN = np.divmod(np.arange(81), 9)
 _UNITS = list(zip(_ROW.tolist(), (9 + _COLUMN).tolist(), (18 + _ROW // 3 * 3 + _COLUMN // 3).tolist(), strict=True))
 

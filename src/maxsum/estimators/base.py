@@ -56,6 +56,7 @@ class Data(NamedTuple):
     weight: np.ndarray
 
     def take(self, which: np.ndarray) -> Data:
+        """Some of the samples, with labels and weights."""
         return Data([self.items[j] for j in which], [self.labels[j] for j in which], self.weight[which])
 
 
@@ -312,6 +313,7 @@ class Labeler(NestedParameters, Prediction, ABC):
 
     @property
     def weight_names_(self) -> list[str]:
+        """Names of the weights, in the order of ``weights_``."""
         check_is_fitted(self, "model_")
         return self.model_.names
 

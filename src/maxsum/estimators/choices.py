@@ -51,6 +51,7 @@ LEARNERS = (
 
 
 def is_auto(value: Any) -> bool:
+    """Whether a parameter is ``"auto"``; arrays may be given, which do not compare."""
     return isinstance(value, str) and value == "auto"
 
 

@@ -37,6 +37,7 @@ class Data(NamedTuple):
     weight: np.ndarray
 
     def take(self, which: np.ndarray) -> Data:
+        """Some of the rows, with labels and weights."""
         return Data(self.X[which], self.target._replace(labels=self.target.labels[which]), self.weight[which])
 
 

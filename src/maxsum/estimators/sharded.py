@@ -48,10 +48,12 @@ class LabelerSource:
 
     @property
     def surrogate(self) -> str:
+        """Name of the surrogate that is minimised."""
         return as_surrogate(self.labeler.surrogate)
 
     @cached_property
     def cone(self) -> Cone:
+        """The cone of allowed weights."""
         return self.template.cone
 
     def __getstate__(self) -> dict[str, Any]:
@@ -59,6 +61,7 @@ class LabelerSource:
 
     @cached_property
     def classes(self) -> np.ndarray:
+        """All classes: those of the labeler, which must hold those of the shards, or else these."""
         found, given = self.dataset.classes, self.labeler.classes
         if found is None:
             raise InvalidSampleError(f"{self.dataset!r} has no labels; wanted some to learn from.")
@@ -81,10 +84,12 @@ class LabelerSource:
 
     @cached_property
     def layout(self) -> Layout:
+        """How features and labels become weights, known from the manifest alone."""
         return self._layout(self.dataset.features)
 
     @cached_property
     def template(self) -> BoundModel:
+        """The model without data."""
         return self.layout.bound((self.classes,))
 
     @cached_property
@@ -154,6 +159,7 @@ class LabelerSource:
         return surrogate.objective(self.labeler, self.bound(k), np.ones(int(self.sizes[k])), 1.0)
 
     def digest(self) -> bytes:
+        """A hash of the data and of all settings that change what is learned."""
         skipped = (
             "C",
             "callback",

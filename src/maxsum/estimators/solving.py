@@ -19,7 +19,7 @@ from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
 
-_QUICK_CELLS = 2**14
+_QUICK_CELLS = 2**14  # cells of a junction tree up to which prediction is exact by default: about 0.1 ms a bag
 SOME_JOBS = Maybe(JOBS, wanted="None, a number of threads >= 1, or -1 for one a core")
 
 

@@ -12,7 +12,8 @@ from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..models.bound import BoundModel
 from ..models.sample import GraphSample
 
-UNKNOWN, UNSEEN = -1, -2
+UNKNOWN = -1  # a label that was not given
+UNSEEN = -2  # a label that is none of the classes
 
 
 def unmasked(labels: Any) -> Any:

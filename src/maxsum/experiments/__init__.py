@@ -75,6 +75,7 @@ class Report:
 
     @property
     def failed(self) -> list[Claim]:
+        """Claims that do not hold."""
         return [claim for claim in self.claims if claim.holds is False]
 
 

@@ -12,12 +12,12 @@ from ..core.graph import Graph
 from ..core.parameters import OneOf, Real, WholeNumber, check_value
 from .edges import WeightedEdges
 
-_CELLS = 1 << 22
-_DIGITS = 12
+_CELLS = 1 << 22  # similarities in memory at a time: 32 MB
+_DIGITS = 12  # decimals to which similarities are rounded, so that ties do not depend on the order of sums
 
 
 def tf_idf(counts: Any) -> Any:
-    r"""Words of documents, weighted by :math:`(1 + \log tf)\,\log(N / df)` as in 004.
+    r"""Words of documents, weighted by :math:`(1 + \log tf)\,\log(N / df)` as in Taskar, Chatalbashev & Koller 2004.
 
     Parameters
     ----------

@@ -163,6 +163,7 @@ class Training(Interruptible):
 
     @property
     def relative_gap(self) -> float:
+        """Relative gap between the best objective and the best lower bound so far."""
         return relative(self.primal, self.dual)
 
     def offer(self, weights: np.ndarray, primal: float, exact: bool) -> bool:
@@ -270,6 +271,7 @@ class Training(Interruptible):
         return self.step(self.n_iter) if kept.whole else False
 
     def result(self) -> LearningResult:
+        """The best weights, their objective and what is proven of them."""
         objective = self.objective
         certificate = self.certificate() if callable(self.certificate) else self.certificate
         if not np.isfinite(self.primal):

@@ -34,14 +34,14 @@ class Convex:
     Parameters
     ----------
     form : {"definite", "dictionary", "none"}
-        :math:`W_p \succeq \text{floor}` (form 2 of 001; with the leaves of decision trees as edge features also form 3), or
+        :math:`W_p \succeq \text{floor}` (form 2 of Jancsary, Nowozin & Rother 2013; with the leaves of decision trees as edge features also form 3), or
         :math:`W_p = D^\top\operatorname{diag}(w_p) D` with :math:`w_p \ge \text{floor}` (form 1), or no matrices.
     floor : float
         Least eigenvalue or weight, > 0.
     ridge : float
         :math:`\varepsilon > 0`; makes energies strictly convex even at nodes without edges.
     linear : bool
-        Whether edges have linear terms :math:`b_p`, as (11) of 001.
+        Whether edges have linear terms :math:`b_p`, as (11) of Jancsary, Nowozin & Rother 2013.
     rows : array-like, optional
         :math:`D`; see `maxsum.models.matrices.Dictionary`.
     n_operators : int
@@ -135,6 +135,7 @@ class ConvexBound:
 
     @property
     def n_weights(self) -> int:
+        """Number of weights: of nodes, linear terms of edges, matrices, operators."""
         return int(self.slices[-1].stop)
 
     @property
@@ -143,10 +144,12 @@ class ConvexBound:
 
     @property
     def n_labels(self) -> int:
+        """Most labels of a node."""
         return self.base.n_labels
 
     @property
     def n_examples(self) -> int:
+        """Number of examples."""
         return self.base.n_examples
 
     @property
@@ -167,6 +170,7 @@ class ConvexBound:
 
     @property
     def is_forest(self) -> bool:
+        """Whether no example has a cycle."""
         return self.base.is_forest
 
     def truth(self, j: int) -> np.ndarray:
@@ -296,7 +300,7 @@ def check_edge_features(data: Encoded) -> None:
         j = int(np.searchsorted(data.edge_ptr, edge, side="right")) - 1
         raise InvalidSampleError(
             f"sample {j} has edge feature {low:g} at edge {edge - int(data.edge_ptr[j])}; convex energies need features >= 0 (f_p > 0 in "
-            "form 2 of 001). Shift them, or split them into positive and negative parts."
+            "form 2 of Jancsary, Nowozin & Rother 2013). Shift them, or split them into positive and negative parts."
         )
 
 

@@ -31,14 +31,17 @@ class NodeFeatures(ABC):
 
     @property
     @abstractmethod
-    def n_features(self) -> int: ...
+    def n_features(self) -> int:
+        """Number of columns."""
 
     @property
     def names(self) -> list[str]:
+        """Names of the columns."""
         return [f"x{i}" for i in range(self.n_features)]
 
     @abstractmethod
-    def fit(self, samples: Sequence[GraphSample]) -> NodeFeatures: ...
+    def fit(self, samples: Sequence[GraphSample]) -> NodeFeatures:
+        """A copy that knows its columns from training samples."""
 
     def encode(self, samples: Sequence[GraphSample]) -> Matrix:
         """Matrix (all nodes of all samples, n_features): a dense array or a CSR one."""
@@ -205,7 +208,7 @@ class Hashed(NodeFeatures):
 
 @dataclass(frozen=True)
 class Kernel(NodeFeatures):
-    r"""Kernel expansion on a basis of observations: feature :math:`i` of a node is :math:`k(x, b_i)`, as in 003 §7.3.
+    r"""Kernel expansion on a basis of observations: feature :math:`i` of a node is :math:`k(x, b_i)`, as in Franc & Savchynskyy 2008, §7.3.
 
     Parameters
     ----------

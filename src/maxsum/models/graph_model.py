@@ -37,7 +37,7 @@ class GraphModel:
     features : "auto" or NodeFeatures
         What the observations are; by default read off the samples.
     potentials : {"general", "supermodular", "associative", "potts"}
-        Allowed tables :math:`g_f`: any; supermodular for ordered labels, (8) of 003; a reward :math:`\ge 0` for each label
+        Allowed tables :math:`g_f`: any; supermodular for ordered labels, (8) of Franc & Savchynskyy 2008; a reward :math:`\ge 0` for each label
         that both ends share; one reward for all labels. All but the first need edge features >= 0.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
@@ -46,7 +46,7 @@ class GraphModel:
     symmetric : bool
         Whether :math:`g(k, l) = g(l, k)`.
     tie : array-like of int, shape (n_features, K), optional
-        Number of the weight that each feature and label share, or -1 for none; as for Sudoku in 003 §7.2.
+        Number of the weight that each feature and label share, or -1 for none; as for Sudoku in Franc & Savchynskyy 2008, §7.2.
     """
 
     features: Any = "auto"

@@ -17,7 +17,7 @@ from .sample import GraphSample
 class KernelMap(Kernel):
     r"""Features whose products are the kernel: :math:`\langle\phi(x), \phi(x')\rangle = k(x, x')` on the basis.
 
-    With all training nodes as basis (the default) the weights of label ``k`` are a support vector expansion (12) of 004,
+    With all training nodes as basis (the default) the weights of label ``k`` are a support vector expansion (12) of Taskar, Chatalbashev & Koller 2004,
 
     .. math:: w_k = \sum_i (C \hat y_i^k - \mu_i^k)\,\phi(x_i),\qquad \langle w_k, \phi(x)\rangle = \sum_i (C \hat y_i^k - \mu_i^k)\,k(x_i, x),
 

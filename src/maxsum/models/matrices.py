@@ -40,6 +40,7 @@ class MatrixFamily(ABC):
 
     @property
     def size(self) -> tuple[int, int, int]:
+        """Shape (P, 2K, 2K) of `bank`."""
         return len(self.shapes), 2 * self.n_labels, 2 * self.n_labels
 
     @abstractmethod
@@ -63,7 +64,8 @@ class MatrixFamily(ABC):
         """Weights of given matrices, one (a + b, a + b) for each p."""
 
     @abstractmethod
-    def names(self) -> list[str]: ...
+    def names(self) -> list[str]:
+        """Names of the weights."""
 
 
 class Definite(MatrixFamily):

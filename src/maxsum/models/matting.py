@@ -50,7 +50,7 @@ class Matting:
 
 
 class MattingLaplacian:
-    r"""Matting Laplacian (Levin, Lischinski and Weiss 2008) of a colour image, (20) of 001, as an operator on each label:
+    r"""Matting Laplacian (Levin, Lischinski and Weiss 2008) of a colour image, (20) of Jancsary, Nowozin & Rother 2013, as an operator on each label:
 
     .. math:: Q_{ij} = \frac1m\sum_{w \ni i, j}\Big(\delta_{ij} - \tfrac1m\big(1 + (I_i - \bar I_w)^\top
               (\Sigma_w + \tfrac\epsilon m I)^{-1}(I_j - \bar I_w)\big)\Big)

@@ -22,7 +22,7 @@ from .bound import FORBIDDEN, BoundModel, Encoded
 from .cone import Cone
 from .sample import GraphSample
 
-_MOST_CELLS = 2**27
+_MOST_CELLS = 2**27  # cells of the tables of label pairs, 1 GB of floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,7 @@ class PairLayout:
 
     @property
     def n_tags(self) -> int:
+        """Labels of a word, whose pairs are the labels of the chain."""
         return self.base.n_labels
 
     def encode(self, samples: Sequence[GraphSample]) -> Encoded:

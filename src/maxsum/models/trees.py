@@ -1,4 +1,4 @@
-"""Decision trees on nodes and edges: which weights a node or an edge gets depends on tests of the input (form 3 of 001)."""
+"""Decision trees on nodes and edges: which weights a node or an edge gets depends on tests of the input (form 3 of Jancsary, Nowozin & Rother 2013)."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ class FeatureTests:
 
     @property
     def n_edge_tests(self) -> int:
+        """Number of tests of an edge: those of its two nodes, and those of their difference."""
         return 2 * len(self.feature) + len(self.spread)
 
     def node(self, sample: GraphSample, tests: np.ndarray) -> np.ndarray:
@@ -196,6 +197,7 @@ class Tree:
 
     @property
     def n_leaves(self) -> int:
+        """Number of leaves."""
         return int((self.leaf >= 0).sum())
 
     @property

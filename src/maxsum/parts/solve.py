@@ -24,8 +24,19 @@ from .sources import Source
 from .visit import labels_path, load_labels, open_messages
 
 log = logging.getLogger("maxsum")
-_SAVE_SECONDS = 30.0
-_STALLED = 1e-3
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Rests of `solve_parts`."""
+
+    # Between two manifests: what a kill costs at most, beside the messages, which are improved in place.
+    save_seconds: float = 30.0
+    # Share of the gap that twenty passes must gain, or the run has stalled: at that rate the rest takes 20 000 passes.
+    stalled: float = 1e-3
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -244,7 +255,7 @@ class _Search(Interruptible):
                 self.termination, stop = Termination.stopped, True
             if stop or n >= self.max_iter:
                 return
-            if time.perf_counter() - self.saved > _SAVE_SECONDS:
+            if time.perf_counter() - self.saved > _TUNING.save_seconds:
                 self.save()
 
     def over(self, n: int) -> bool:
@@ -253,7 +264,7 @@ class _Search(Interruptible):
         if _relative(max(gap, 0.0), self.best.score, self.bounds[-1]) <= self.tol:
             self.termination = Termination.converged
             return True
-        if len(self.bounds) > 40 and self.bounds[-21] - self.bounds[-1] <= _STALLED * gap:
+        if len(self.bounds) > 40 and self.bounds[-21] - self.bounds[-1] <= _TUNING.stalled * gap:
             self.termination = Termination.stalled
             return True
         if self.seconds_left <= 0:

@@ -19,7 +19,7 @@ COLOURS = (
     *("#874B00", "#D200B4", "#8796FF", "#690F96", "#F0C35A", "#5A2D2D", "#0F4BE1", "#A5B4A5", "#FFE1F0", "#5A961E"),
 )
 MARKERS = ("o", "s", "^", "D", "v", "P")
-_LONGEST = 24
+_LONGEST = 24  # letters of a name beside an axis
 
 
 def colour(k: int) -> str:

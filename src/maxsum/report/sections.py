@@ -23,9 +23,9 @@ from .sample import show
 
 _PACKAGES = ("maxsum", "numpy", "scipy", "numba", "scikit-learn", "highspy", "piqp", "matplotlib")
 _PRIVATE = ("checkpoint", "callback")
-_MOST_CLASSES = 30
+_MOST_CLASSES = 30  # rows of the table of confusions; the most frequent classes are shown
+_MOST_WEIGHTS = 20  # rows of a table of weights; the largest are shown
 _NO_DATA = "Needs samples with labels to compare with: give them to write_report, or DATA to maxsum report."
-_MOST_WEIGHTS = 20
 
 
 def tiles(found: Evidence) -> str:

@@ -21,7 +21,8 @@ from ..models.batch import Batch
 from ..models.features import Codes, Dense, Dicts, Hashed, NodeFeatures, Sparse
 from ..models.sample import GraphSample
 
-FORMAT, VERSION = "maxsum-shards", 1
+FORMAT = "maxsum-shards"  # magic words of the manifest
+VERSION = 1  # of the format
 MANIFEST = "manifest.json"
 KINDS = ("sequence", "image", "graph")
 _checked: dict[str, tuple[int, ...]] = {}
@@ -75,6 +76,7 @@ class ShardedDataset:
 
     @property
     def labelled(self) -> bool:
+        """Whether samples have labels."""
         return bool(self.manifest["labelled"])
 
     @cached_property

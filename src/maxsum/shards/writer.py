@@ -21,6 +21,7 @@ from .dataset import FORMAT, KINDS, MANIFEST, VERSION, ShardedDataset
 
 __all__ = ["ShardedDataset", "write_shards"]
 
+# Of a shard by default: a worker holds one or two, and shards are enough in number for many workers.
 _SHARD_BYTES = 32 * 2**20
 
 

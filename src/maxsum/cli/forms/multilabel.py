@@ -141,6 +141,7 @@ class MultiLabelForm(Form):
 
     @property
     def label_names(self) -> list[str]:
+        """Names of the labels, in the order of the columns."""
         return list(self.settings["label_names"])
 
 

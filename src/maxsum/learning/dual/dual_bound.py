@@ -1,4 +1,4 @@
-"""DualBound: the LP relaxation inside learning, as a function of the weights and of messages; (3), (6), (10) and (11) of 000."""
+"""DualBound: the LP relaxation inside learning, as a function of the weights and of messages; (3), (6), (10) and (11) of Franc & Laskov 2011."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bundle: the bundle method for the proximal problems (13) of Algorithm 1 of 000, with its dual and its lower bound."""
+"""Bundle: the bundle method for the proximal problems (13) of Algorithm 1 of Franc & Laskov 2011, with its dual and its lower bound."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ class Ragged:
 
     @property
     def columns(self) -> list[np.ndarray]:
+        """The data of all rows, one array for each type."""
         return [data[: self.ptr[-1]] for data in self._data]
 
     def append(self, *row: np.ndarray) -> None:
+        """Add a row, one part for each type."""
         start, stop = int(self.ptr[-1]), int(self.ptr[-1]) + len(row[0])
         for i, part in enumerate(row):
             if stop > len(self._data[i]):
@@ -41,6 +43,7 @@ class Ragged:
         self.ptr = np.append(self.ptr, stop)
 
     def keep(self, mask: np.ndarray) -> None:
+        """Drop the rows where the mask is False."""
         sizes = np.diff(self.ptr)
         chosen = np.repeat(mask, sizes)
         total = int(sizes[mask].sum())

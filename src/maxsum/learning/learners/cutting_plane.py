@@ -151,6 +151,7 @@ class Master:
 
     @property
     def precise(self) -> bool:
+        """Whether reduced problems are solved so exactly that their gap does not matter."""
         return self.precision <= 1e-3
 
     def sharpen(self) -> None:

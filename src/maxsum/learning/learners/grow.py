@@ -43,7 +43,7 @@ class GrownTrees:
 
 @dataclass(frozen=True, eq=False)
 class TreeGrower:
-    r"""Greedy growth of trees (Jancsary, Nowozin, Sharp and Rother 2012), as 001 §5.3 uses it.
+    r"""Greedy growth of trees (Jancsary, Nowozin, Sharp and Rother 2012), as Jancsary, Nowozin & Rother 2013, §5.3 uses it.
 
     In each round every leaf that may still be split takes the test with the largest predicted descent of the objective,
 

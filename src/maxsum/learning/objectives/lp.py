@@ -1,4 +1,4 @@
-r"""LPObjective: the hinge with the dual bound of the linear relaxation inside (LP-M3N, paper 000)."""
+r"""LPObjective: the hinge with the dual bound of the linear relaxation inside (LP-M3N, Franc & Laskov 2011)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _MOVED = 2**22  # nodes and edges of planes that are summed at once: about 200 M
 
 class MarginObjective(PlaneObjective):
     r"""Margin-rescaled hinge: :math:`\xi_j(w) = \max_y L(y_j, y) - \langle w, z_j(y)\rangle`, with
-    :math:`z_j(y) = \Psi(x_j, y_j) - \Psi(x_j, y)`; problems (21) and (23) of 003.
+    :math:`z_j(y) = \Psi(x_j, y_j) - \Psi(x_j, y)`; problems (21) and (23) of Franc & Savchynskyy 2008.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@ r"""LP-M3N with soft maxima: differentiable, solved by convex belief propagation
 .. math:: F_\epsilon(w, \varphi) = \tfrac12\|w\|^2 + \sum_j c_j\Big[\sum_t \epsilon\log\sum_k e^{\theta_t(k)/\epsilon}
           + \sum_e \epsilon\log\sum_{k,l} e^{\theta_e(k, l)/\epsilon} - \langle w, \Psi(x_j, y_j)\rangle\Big]
 
-with the loss-augmented scores :math:`\theta` reparametrised by the messages, as in the bound (3) of 000 (Hazan & Urtasun 2010 with
+with the loss-augmented scores :math:`\theta` reparametrised by the messages, as in the bound (3) of Franc & Laskov 2011 (Hazan & Urtasun 2010 with
 counting numbers 1). It is jointly convex, and :math:`F_0 \le F_\epsilon \le F_0 + \epsilon\sum_j c_j(\sum_t\log K_t + \sum_{uv}\log
 K_u K_v)`. With the best messages the slack of an example is :math:`\max_\mu \langle\theta, \mu\rangle + \epsilon H(\mu)` over the
 local polytope, with :math:`H` the entropies of all nodes and edges, so that every point of the polytope proves a tangent from below.
