@@ -1,4 +1,4 @@
-"""Interruptions, threads, processes, oracles and losses of users: one test per entry of the list of faults."""
+"""Interruptions, threads, processes, oracles and losses of users: the entries of docs/faults.md."""
 
 from __future__ import annotations
 
