@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from factories.problems import dense
 
 import maxsum as ms
 from maxsum.core.search_certificate import SearchCertificate
@@ -75,12 +76,6 @@ def test_the_proof_of_celar6_sub1_verifies(data_folder):
     problem = ms.read_problem(data_folder / "map_benchmarks" / "toulbar2" / "CELAR6-SUB1.wcsp.xz")
     result = BranchAndBound(time_limit=300).solve(problem)
     assert result.certificate.verify(problem, result.labels, result.score, result.bound).optimal
-
-
-def dense(n_nodes=14, n_labels=4, seed=0):
-    rng = np.random.default_rng(seed)
-    graph = ms.Graph.complete(n_nodes)
-    return ms.Problem(graph, rng.normal(size=(n_nodes, n_labels)), rng.normal(size=(graph.n_edges, n_labels, n_labels)))
 
 
 @pytest.mark.parametrize("seed", range(3))
