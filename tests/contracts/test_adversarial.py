@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from common import ALL, EXACT, solver_of
+from contracts.common import ALL, EXACT, solver_of
 from factories.problems import random_problem
 from reference.enumeration import Raw
 
@@ -42,7 +42,7 @@ def draw(rng: np.random.Generator, shape: Any, kind: str, scale: float) -> np.nd
     return rng.normal(size=shape) * scale
 
 
-def random_case(rng: np.random.Generator) -> tuple[ms.Problem, Raw]:
+def wild_case(rng: np.random.Generator) -> tuple[ms.Problem, Raw]:
     """Unequal labels, weights of any sign, hard constraints, cliques, merged and reversed edges, whole numbers, scales."""
     n = int(rng.integers(1, 6))
     states = rng.integers(1, 4, size=n)
@@ -105,7 +105,7 @@ def check_proof(problem: ms.Problem, raw: Raw, certificate: Certificate, labels:
 def test_random_problems(name: str) -> None:
     solver = solver_of(name)
     for seed in range(250):
-        problem, raw = random_case(np.random.default_rng([1, seed]))
+        problem, raw = wild_case(np.random.default_rng([1, seed]))
         if solver.supports(problem):
             assert_true_claims(problem, raw, solver.solve(problem), name in EXACT)
 
@@ -115,7 +115,7 @@ def test_interrupts_and_wild_messages(name: str) -> None:
     solver = solver_of(name)
     for seed in range(120):
         rng = np.random.default_rng([2, seed])
-        problem, raw = random_case(rng)
+        problem, raw = wild_case(rng)
         if not solver.supports(problem):
             continue
         countdown = itertools.count(-int(rng.integers(4)))
@@ -134,7 +134,7 @@ def test_interrupts_and_wild_messages(name: str) -> None:
 def test_limits_of_the_search() -> None:
     for seed in range(250):
         rng = np.random.default_rng([3, seed])
-        problem, raw = random_case(rng)
+        problem, raw = wild_case(rng)
         solver = BranchAndBound(
             max_nodes=int(rng.integers(0, 12)),
             root_iter=int(rng.choice([1, 3, 400])),
@@ -176,7 +176,7 @@ def random_certificate(rng: np.random.Generator, problem: ms.Problem) -> Certifi
 def test_random_certificates_prove_nothing_false() -> None:
     for seed in range(1000):
         rng = np.random.default_rng([4, seed])
-        problem, raw = random_case(rng)
+        problem, raw = wild_case(rng)
         labels = raw.labellings[rng.integers(len(raw.labellings))]
         check_proof(problem, raw, random_certificate(rng, problem), labels)
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from common import ALL, EXACT, check_exact, check_fields, check_result, room, same, solver_of, takes
+from contracts.common import ALL, EXACT, check_exact, check_fields, check_result, room, same, solver_of, takes
 from reference.dense_lp import local_polytope_value
 from reference.families import FAMILIES, build, chain_edges, grid_edges, make
 

@@ -113,3 +113,8 @@ def on_graph(graph: ms.Graph, n_labels: int, seed: Seed = 0) -> ms.Problem:
     rng = np.random.default_rng(seed)
     unary = rng.normal(size=(graph.n_nodes, n_labels))
     return ms.Problem(graph, unary, rng.normal(size=(graph.n_edges, n_labels, n_labels)) if graph.n_edges else None)
+
+
+def random_messages(problem: ms.Problem, rng: np.random.Generator, scale: float = 1.0) -> ms.Messages:
+    zero = problem.zero_messages()
+    return ms.Messages(scale * rng.normal(size=zero.edge.shape), scale * rng.normal(size=zero.clique.shape))

@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from file_samples import CFN, UAI, WCSP, members, outcome, pack
+from files.file_samples import CFN, UAI, WCSP, members, outcome, pack
 from reference.mutations import mutate
 
 import maxsum as ms

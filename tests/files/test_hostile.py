@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from file_samples import CFN, UAI, WCSP, example, members, npy, outcome, pack
+from files.file_samples import CFN, UAI, WCSP, example, members, npy, outcome, pack
 
 import maxsum as ms
 from maxsum.core.files import _read, read_problem

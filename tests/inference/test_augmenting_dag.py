@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from common import check_result
+from contracts.common import check_result
 from factories.problems import dense, on_graph, random_case
 from reference.dense_lp import local_polytope_value
 from reference.families import build, complete_edges, grid_edges, make, shuffle

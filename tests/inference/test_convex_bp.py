@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from common import check_result
+from contracts.common import check_result
 from factories.problems import dense, random_case
 from reference.dense_lp import local_polytope_value
 from reference.families import make

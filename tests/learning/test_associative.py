@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from factories.problems import associative, random_problem
 from reference.families import chain_edges
-from reference.structured_svm import enumerate_planes, labellings, solve_structured_svm
+from reference.structured_svm import labellings, solve_margin_model
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
@@ -51,15 +51,6 @@ def samples(n_labels, cliques=True, n_examples=2, seed=0):
 def bound(n_labels, potentials="associative", **options):
     own, labels = samples(n_labels, **options)
     return GraphModel(potentials=potentials).bind(own, labels, classes=np.arange(n_labels))
-
-
-def reference(model, c):
-    """The enumerated M3N with its cone."""
-    planes = [
-        enumerate_planes(model.truth(j), model.n_labels, lambda y, j=j: model.feature(j, y), lambda t, y: float((t != y).sum()))
-        for j in range(model.n_examples)
-    ]
-    return solve_structured_svm(planes, c, model.cone.matrix.toarray(), gap=1e-7).value
 
 
 def clique_problem(n_nodes, n_labels, n_cliques, seed):
@@ -207,7 +198,7 @@ def test_bad_cliques():
 def test_every_learner_reaches_the_enumerated_optimum(n_labels, cliques):
     """The relaxation of these data is tight, for three labels too."""
     model = bound(n_labels, cliques=cliques)
-    expected = reference(model, np.full(2, 2.5))
+    expected = solve_margin_model(model, np.full(2, 2.5), 1e-7).value
     learners = [
         (learner(tol=1e-6), kind) for learner in (BlockFrankWolfe, CuttingPlane) for kind in (MarginObjective, LPObjective)
     ]
@@ -274,7 +265,7 @@ def test_a_weight_that_wants_to_be_negative():
         labels.append(y)
     model = GraphModel(features=Codes(2), potentials="potts", tie=[[0, -1], [-1, 0]]).bind(own, labels)
     assert model.n_weights == 2
-    expected = reference(model, np.full(4, 2.5))
+    expected = solve_margin_model(model, np.full(4, 2.5), 1e-7).value
     for learner in (BlockFrankWolfe(tol=1e-7), CuttingPlane(tol=1e-7), RegionBundle(tol=1e-7), CompactQP(tol=1e-7)):
         objective = LPObjective(model, C=10.0)
         result = learner.fit(objective)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from learning.shard_data import MemorySource, chains, grids
 
 from maxsum.core.errors import CertificateError, CheckpointError, ExecutorError, InvalidSampleError, UnsupportedProblemError
 from maxsum.executors.base import as_executor
@@ -27,7 +28,6 @@ from maxsum.learning import (
 from maxsum.shards import state as shard_state
 from maxsum.shards.ascent import seated
 from maxsum.shards.tasks import forget, opened, shard_objective, split, tree_sum
-from tests.learning.shard_data import MemorySource, chains, grids
 
 
 def train(source, executor=None, **kwargs):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from learning.shard_data import MemorySource, chains, grids
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, CheckpointError
@@ -22,7 +23,6 @@ from maxsum.learning import (
     path,
 )
 from maxsum.shards.objectives import ShardedSmooth
-from tests.learning.shard_data import MemorySource, chains, grids
 
 UP_AND_DOWN = [1.0, 20.0, 0.3, 5.0]
 TOL = 1e-3

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from parts_samples import loose_problem
+from parts.parts_samples import loose_problem
 
 import maxsum as ms
 from maxsum.core.files.arrays import map_arrays, write_arrays

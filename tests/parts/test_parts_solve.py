@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from parts_samples import loose_problem
+from parts.parts_samples import loose_problem
 
 import maxsum as ms
 from maxsum.core.certificate import MessageCertificate

@@ -15,12 +15,12 @@ import warnings
 import zipfile
 from dataclasses import replace
 
-import fixtures
 import numpy as np
 import pytest
-from model_cases import CASES
 from reference.mutations import mutate_container
 from sklearn.base import clone
+from storage import fixtures
+from storage.model_cases import CASES
 
 import maxsum as ms
 from maxsum.core.errors import MaxsumError, ModelFileError
