@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -197,6 +198,11 @@ def unbounded(problem):
     return ms.solve(problem).labels, np.inf
 
 
+@cache
+def with_an_exact_oracle(graph):
+    return BlockFrankWolfe(tol=1e-5).fit(MarginObjective(random_model(graph, n_examples=5), C=5.0))
+
+
 @pytest.mark.parametrize("oracle", [labels_alone, rough, unbounded, "ICM"], ids=lambda own: getattr(own, "__name__", own))
 @pytest.mark.parametrize("graph", [FOREST, LOOPY], ids=["forest", "loopy"])
 @pytest.mark.parametrize(
@@ -207,7 +213,7 @@ def unbounded(problem):
 def test_labels_without_a_bound_train_as_well_as_an_exact_oracle(learner, graph, oracle):
     """Without a bound of the loss-augmented problems nothing is proven, and training ended far from the best."""
     model = random_model(graph, n_examples=5)
-    wanted = BlockFrankWolfe(tol=1e-5).fit(MarginObjective(model, C=5.0))
+    wanted = with_an_exact_oracle(graph)
     objective = MarginObjective(model, C=5.0, oracle=oracle)
     result = learner.fit(objective)
     assert result.termination == "converged" and result.relative_gap <= 1e-3
