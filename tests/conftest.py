@@ -36,8 +36,8 @@ hypothesis.settings.load_profile("maxsum")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Half of the tests need the kernels of solvers, half those of learners.
 
-    ``--dist worksteal`` gives each of two workers one half. With an empty cache, each then compiles kernels that the other
-    finds on disk; in the order of the alphabet both would compile all of them at the same time.
+    ``--dist worksteal`` gives each of two workers one half, file by file: what a file computes once for all its tests is computed
+    by one worker. The halves start with different kernels, so that few are compiled by both while the cache is empty.
     """
     order = SOLVERS + LEARNERS
 
