@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from factories.samples import same_data
 
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.datasets import colour_codes, make_shape_sorter
 from maxsum.datasets.shape_sorter import PIECES
-
-
-def equal(first, second):
-    return all((a == b).all() for own, other in zip(first, second, strict=True) for a, b in zip(own, other, strict=True))
 
 
 def table_error(train, test):
@@ -35,9 +32,9 @@ def test_images_and_labels():
 
 
 def test_seeds():
-    assert equal(make_shape_sorter(2, 20, 30, 1), make_shape_sorter(2, 20, 30, 1))
-    assert not equal(make_shape_sorter(2, 20, 30, 1), make_shape_sorter(2, 20, 30, 2))
-    assert equal(make_shape_sorter(1, 9, 9, np.random.default_rng(0)), make_shape_sorter(1, 9, 9, 0))
+    assert same_data(make_shape_sorter(2, 20, 30, 1), make_shape_sorter(2, 20, 30, 1))
+    assert not same_data(make_shape_sorter(2, 20, 30, 1), make_shape_sorter(2, 20, 30, 2))
+    assert same_data(make_shape_sorter(1, 9, 9, np.random.default_rng(0)), make_shape_sorter(1, 9, 9, 0))
     assert make_shape_sorter(0) == ([], [])
     assert make_shape_sorter(1, 1, 1)[0][0].shape == (1, 1, 3)
 

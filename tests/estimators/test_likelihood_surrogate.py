@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from factories.samples import label_table
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -16,12 +17,6 @@ from maxsum.datasets import make_noisy_blocks
 from maxsum.learning import BlockFrankWolfe, LikelihoodObjective, ProjectedQuasiNewton, SmoothedLP
 
 IMAGES = make_noisy_blocks(4, 3, 4, 3, noise=1.0, random_state=0)
-
-
-def table():
-    random = np.random.default_rng(0)
-    X = random.standard_normal((40, 4))
-    return X, (X @ random.standard_normal((4, 3)) + random.standard_normal((40, 3)) > 0).astype(int)
 
 
 def graphs():
@@ -38,7 +33,7 @@ CASES = {
     "grid": (ms.GridLabeler, ms.GridLabelerCV, lambda: IMAGES),
     "graph": (ms.GraphLabeler, ms.GraphLabelerCV, graphs),
     "sequence": (ms.SequenceLabeler, ms.SequenceLabelerCV, sequences),
-    "multilabel": (ms.MultiLabelClassifier, ms.MultiLabelClassifierCV, table),
+    "multilabel": (ms.MultiLabelClassifier, ms.MultiLabelClassifierCV, label_table),
 }
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reference.structured_svm import labellings
 
 import maxsum as ms
 from maxsum.core.errors import InvalidSampleError
 from maxsum.models import KernelMap
-from tests.reference.structured_svm import labellings
 
 
 def network(n_nodes=60, seed=0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from factories.samples import label_table
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError
@@ -18,12 +19,6 @@ def samples(n=6, seed=0):
     labels = [rng.integers(0, 2, 4) for _ in range(n)]
     graph = ms.Graph.grid(2, 2)
     return [ms.GraphSample(np.eye(2)[y] + 0.5 * rng.normal(size=(4, 2)), graph) for y in labels], labels
-
-
-def table(n=30, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    return X, (X @ rng.normal(size=(3, 3)) + 0.3 * rng.normal(size=(n, 3)) > 0).astype(int)
 
 
 COSTS = [[0.0, 2.0], [1.0, 0.0]]
@@ -66,19 +61,19 @@ def test_what_would_be_ignored_is_refused(options, name):
     ids=str,
 )
 def test_multi_label(options, name):
-    X, Y = table()
+    X, Y = label_table(30, 3, noise=0.3)
     with pytest.raises(InvalidParameterError, match=name):
         ms.MultiLabelClassifier(max_iter=5, **options).fit(X, Y)
 
 
 def test_smoothing_of_a_single_node_is_refused():
-    X, Y = table()
+    X, Y = label_table(30, 3, noise=0.3)
     with pytest.raises(InvalidParameterError, match="smoothing"):
         ms.MultiLabelClassifier(surrogate="lp", smoothing=0.1).fit(X, Y @ [1, 2, 4] % 3)
 
 
 def test_an_oracle_of_few_labels_is_asked():
-    X, Y = table()
+    X, Y = label_table(30, 3, noise=0.3)
     asked = []
 
     def oracle(problem):

@@ -12,7 +12,7 @@ from maxsum.experiments import MissingDataError
 from maxsum.experiments import glyphs as own
 
 
-def made(folder: Path, n: int = 10) -> np.ndarray:
+def write_glyphs(folder: Path, n: int = 10) -> np.ndarray:
     """Crosses of straight strokes; boxes in their middle."""
     random = np.random.default_rng(0)
     ink = np.zeros((n, 64, 64), dtype=np.uint8)
@@ -36,7 +36,7 @@ def strokes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     for name, value in {"N_TRAIN": 6, "N_TEST": 4, "N_TREES": 5, "LAST": 10, "MIN_ITEMS": 20}.items():
         monkeypatch.setattr(own, name, value)
-    return made(tmp_path)
+    return write_glyphs(tmp_path)
 
 
 def test_load_hides_boxes(strokes: np.ndarray) -> None:
@@ -101,7 +101,7 @@ def test_bad_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     with pytest.raises(MissingDataError, match=r"chinese_glyphs_64\.npz"):
         own.load()
-    made(tmp_path)
+    write_glyphs(tmp_path)
     with pytest.raises(ParseError, match="there are 10 glyphs and 10 boxes, wanted 400"):
         own.load()
     np.savez(tmp_path / "chinese_glyphs" / own.FILE, ukai_packed=np.zeros((1, 512)))

@@ -21,7 +21,7 @@ COLOURS = {
 }
 
 
-def made(folder: Path, n: int = 11, height: int = 48, width: int = 64) -> list[np.ndarray]:
+def write_cows(folder: Path, n: int = 11, height: int = 48, width: int = 64) -> list[np.ndarray]:
     """Photographs of a meadow, a lake, something void and a cow, of noisy colours; the last two have a house, or no cow."""
     random = np.random.default_rng(0)
     numbers = {name: NAMES.tolist().index(name) for name in NAMES} | {"void": 255}
@@ -50,7 +50,7 @@ def made(folder: Path, n: int = 11, height: int = 48, width: int = 64) -> list[n
 @pytest.fixture
 def photographs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
-    return made(tmp_path)
+    return write_cows(tmp_path)
 
 
 def test_load(photographs: list[np.ndarray]) -> None:

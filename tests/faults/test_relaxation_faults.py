@@ -1,4 +1,4 @@
-"""FAULTS.md for the relaxations: numbers 27-33, 36-38, 41-43 solver by solver, and bad input of their own."""
+"""The relaxations, solver by solver: scales, ties, fractions, limits (docs/faults.md), and bad input of their own."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_fault_43_limits(name: str, limits: dict[str, Any]) -> None:
 # ---- bad input ---------------------------------------------------------------------------------------------------
 
 
-def test_negative_clique_weights_are_refused() -> None:
+def test_fault_24_negative_clique_weights_are_refused() -> None:
     with pytest.raises(ms.NotAssociativeError, match=r"-0\.5"):
         ms.Problem(ms.Graph.from_edges([], 3), np.zeros((3, 2)), cliques=[([0, 1, 2], [1.0, -0.5])])
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from common import check_result
+from contracts.common import check_result
 from reference.dense_lp import local_polytope_value
 from reference.families import FAMILIES, make
 

@@ -238,11 +238,11 @@ def check_killed(tmp_path, times):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGKILL")
-def test_killed_trainings_leave_a_good_file(tmp_path):
+def test_fault_45_killed_trainings_leave_a_good_file(tmp_path):
     check_killed(tmp_path, 3)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGKILL")
-def test_two_hundred_killed_trainings_leave_a_good_file(tmp_path):
+def test_fault_45_two_hundred_killed_trainings_leave_a_good_file(tmp_path):
     check_killed(tmp_path, 200)

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from reference.lp_m3n import local_examples, lp_objective, solve_lp_m3n
+from reference.structured_svm import solve_margin_model
 
 import maxsum as ms
 from maxsum.core.errors import InvalidSampleError, UnsupportedProblemError
@@ -18,8 +20,6 @@ from maxsum.learning.proofs.message_slacks import message_slacks
 from maxsum.models import GraphModel, GraphSample, JointModel
 from maxsum.models.bound import FORBIDDEN
 from maxsum.models.multilabel import MultiLabelModel
-from tests.reference.lp_m3n import local_examples, lp_objective, solve_lp_m3n
-from tests.reference.structured_svm import enumerate_planes, solve_structured_svm
 
 LOOPY = {
     "complete": ms.Graph.from_edges([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]),
@@ -41,15 +41,6 @@ def data(graph, n_labels, repulsive, n_examples=3, seed=0):
         samples.append(GraphSample(0.5 * np.eye(n_labels)[y] + random.standard_normal((graph.n_nodes, n_labels)), graph))
         labels.append(y)
     return samples, labels
-
-
-def exact(model, c):
-    """Value of the enumerated M3N."""
-    planes = [
-        enumerate_planes(model.truth(j), model.n_labels, lambda y, j=j: model.feature(j, y), lambda t, y: float((t != y).sum()))
-        for j in range(model.n_examples)
-    ]
-    return solve_structured_svm(planes, c, model.cone.matrix.toarray(), gap=1e-7).value
 
 
 def reference(objective, loss=None):
@@ -89,13 +80,13 @@ def test_loopy_graphs_reach_the_dense_reference_and_stay_above_the_exact_problem
     result = CompactQP(solver=solver).fit(objective)
     check(objective, result, reference(objective).value)
     if n_labels < 4:
-        assert result.objective >= exact(model, objective.c) * (1 - 1e-7)
+        assert result.objective >= solve_margin_model(model, objective.c, 1e-7).value * (1 - 1e-7)
 
 
 def test_the_relaxation_is_not_tight_somewhere():
     samples, labels = data(LOOPY["bow tie"], 3, True, n_examples=6)
     objective = LPObjective(GraphModel().bind(samples, labels, classes=np.arange(3)), C=100.0)
-    assert CompactQP().fit(objective).lower_bound > 1.01 * exact(objective.model, objective.c)
+    assert CompactQP().fit(objective).lower_bound > 1.01 * solve_margin_model(objective.model, objective.c, 1e-7).value
 
 
 @pytest.mark.parametrize(("potentials", "n_labels"), [("general", 2), ("general", 3), ("supermodular", 3), ("associative", 3)])
@@ -103,7 +94,7 @@ def test_trees_give_the_exact_problem(potentials, n_labels):
     samples, labels = data(TREE, n_labels, True)
     model = GraphModel(potentials=potentials).bind(samples, labels, classes=np.arange(n_labels))
     objective = LPObjective(model, C=7.0)
-    found, expected = CompactQP().fit(objective), exact(model, objective.c)
+    found, expected = CompactQP().fit(objective), solve_margin_model(model, objective.c, 1e-7).value
     assert found.lower_bound <= expected * (1 + 1e-7)
     check(objective, found, expected)
 

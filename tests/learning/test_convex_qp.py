@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from convex_data import FORMS, bound, chains, dense_energy
+from learning.convex_data import FORMS, bound, chains, dense_energy
 from scipy.sparse import csc_matrix
 
 import maxsum as ms

@@ -6,13 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
+from learning.lp_data import GRAPHS, lp_objective
+from reference.lp_m3n import local_examples, relaxed_slack
 from scipy.optimize import linprog
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.learning.dual.dual_bound import DualBound
-from tests.learning.lp_data import GRAPHS, lp_objective
-from tests.reference.lp_m3n import local_examples, relaxed_slack
 
 FORMS = ["chains", "factors"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reference.lp_m3n import local_examples, solve_lp_m3n
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, InvalidParameterError
@@ -11,7 +12,6 @@ from maxsum.core.result import Termination
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, LPObjective, MarginObjective, path
 from maxsum.learning.oracles.relaxed import Relaxed
 from maxsum.models import GraphModel, GraphSample
-from tests.reference.lp_m3n import local_examples, solve_lp_m3n
 
 TIGHT = BlockFrankWolfe(tol=1e-6, max_iter=400)
 

@@ -6,6 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from learning.lp_data import lp_objective
+from reference.message_qp import solve_message_qp
+from reference.structured_svm import enumerate_planes, solve_structured_svm
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError, UnsupportedProblemError
@@ -18,9 +21,6 @@ from maxsum.learning.learners.bundle import Bundle
 from maxsum.learning.learners.proximal_point import ProximalPoint
 from maxsum.learning.learners.tree_bundle import TreeBundle
 from maxsum.models import Codes, GraphModel, GraphSample
-from tests.learning.lp_data import lp_objective
-from tests.reference.message_qp import solve_message_qp
-from tests.reference.structured_svm import enumerate_planes, solve_structured_svm
 
 CASES = [
     ("triangle", 2, "general", True), ("triangle", 5, "general", True), ("complete", 3, "general", True),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from learning.shard_data import MemorySource, chains, grids
 
 from maxsum.core.errors import CertificateError, CheckpointError, ExecutorError, InvalidParameterError, UnsupportedProblemError
 from maxsum.executors.base import as_executor
@@ -27,7 +28,6 @@ from maxsum.learning import (
 from maxsum.shards import state as shard_state
 from maxsum.shards.ascent import seated
 from maxsum.shards.tasks import forget, opened, shard_objective, tree_nodes, tree_sum
-from tests.learning.shard_data import MemorySource, chains, grids
 
 
 def train(source, executor=None, **kwargs):
@@ -143,7 +143,7 @@ def test_a_training_that_was_killed_goes_on_with_the_same_bits(name, tmp_path):
     assert found.verify(objective).lower_bound == pytest.approx(want.lower_bound, rel=1e-9)
 
 
-def test_a_full_disk_stops_with_the_state_intact(tmp_path, monkeypatch):
+def test_fault_47_a_full_disk_stops_with_the_state_intact(tmp_path, monkeypatch):
     source = CASES["free"]()
     _, want = train(source, max_iter=5, tol=0.0)
     written, real = [], shard_state.save_arrays
@@ -226,7 +226,7 @@ class Dying(MemorySource):
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(22, marks=pytest.mark.slow)])
-def test_killed_workers_cost_time_only(kills, tmp_path):
+def test_fault_54_killed_workers_cost_time_only(kills, tmp_path):
     data = chains(40)
     options = {"max_iter": 5 + kills, "tol": 0.0, "memory": 0}
     _, want = train(MemorySource(*data, 6, C=10.0), **options)
@@ -257,7 +257,7 @@ class Slow(MemorySource):
         return super().objective(k)
 
 
-def test_a_slow_worker_changes_nothing_but_time(tmp_path):
+def test_fault_55_a_slow_worker_changes_nothing_but_time(tmp_path):
     data = chains(20)
     _, want = train(MemorySource(*data, 4, C=10.0), max_iter=2, tol=0.0)
     with Processes(2) as executor:

@@ -25,7 +25,7 @@ def data(potentials: str = "general", n_labels: int = 3, seed: int = 0, **option
     return GraphModel(potentials=potentials, **options).bind(samples, labels, classes=np.arange(n_labels))  # type: ignore[arg-type]
 
 
-def dense(model: BoundModel) -> list[Planes]:
+def planes_by_differences(model: BoundModel) -> list[Planes]:
     """All planes by finite differences of the reparametrised scores, which are linear in the weights."""
     size, n_weights = model.n_labels, model.n_weights
     total = n_weights + 2 * size * int(model.data.edge_ptr[-1])
@@ -88,7 +88,7 @@ def test_some_examples_and_threads_give_the_same() -> None:
 
 def test_every_plane_is_the_difference_of_features() -> None:
     model = data()
-    objective, reference = TrivialObjective(model), dense(model)
+    objective, reference = TrivialObjective(model), planes_by_differences(model)
     for j in range(3):
         truth, graph = model.truth(j), model.data.graphs[j]
         keys = [(t, k, -1) for t in range(graph.n_nodes) for k in range(3) if k != truth[t]]
@@ -108,7 +108,7 @@ def test_every_plane_is_the_difference_of_features() -> None:
 def test_cutting_planes_reach_the_optimum(potentials: str, n_labels: int) -> None:
     model = data(potentials, n_labels, seed=3)
     objective = TrivialObjective(model, C=5.0, sample_weight=[1.0, 2.0, 1.0])
-    reference = solve_structured_svm(dense(model), objective.c, objective.cone.matrix.toarray())
+    reference = solve_structured_svm(planes_by_differences(model), objective.c, objective.cone.matrix.toarray())
     result = CuttingPlane(tol=1e-7, max_iter=500).fit(objective)
     assert result.objective == pytest.approx(reference.value, rel=1e-5)
     assert result.lower_bound <= reference.value * (1 + 1e-9)

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from parts_samples import random_problem
+from parts.parts_samples import loose_problem
 
 import maxsum as ms
 from maxsum.core.files.arrays import map_arrays, write_arrays
@@ -17,7 +17,7 @@ from maxsum.parts import Cuts, PartsWriter, grow_parts, open_parts, solve_parts,
 @pytest.mark.parametrize("size", [1, 7, 40])
 @pytest.mark.parametrize("own_tables", [True, False])
 def test_the_parts_are_the_problem(tmp_path, size, own_tables):
-    problem = random_problem(own_tables=own_tables)
+    problem = loose_problem(own_tables=own_tables)
     part = grow_parts(problem.graph, size)
     assert np.bincount(part).max() <= size
     parts = write_parts(problem, part, tmp_path / "a")
@@ -69,7 +69,7 @@ CHAIN = ms.Problem(ms.Graph.chain(2), np.zeros((2, 2)), np.eye(2))
 
 
 def written(folder):
-    return write_parts(random_problem(), grow_parts(random_problem().graph, 9), folder)
+    return write_parts(loose_problem(), grow_parts(loose_problem().graph, 9), folder)
 
 
 @pytest.mark.parametrize("name", ["part-00002.arrays", "cuts.arrays"])

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from parts_samples import random_problem
+from parts.parts_samples import loose_problem
 
 import maxsum as ms
 from maxsum.core.certificate import MessageCertificate
@@ -40,7 +40,7 @@ def whole_passes(parts, n_rounds):
 @pytest.mark.parametrize("size", [1, 6, 13])
 @pytest.mark.parametrize("constant", [0.0, 1e4])
 def test_passes_are_those_of_the_whole_graph(tmp_path, size, constant):
-    given = random_problem(own_tables=False)
+    given = loose_problem(own_tables=False)
     problem = ms.Problem(given.graph, given.unary, given.tables + constant, edge_weight=np.abs(given.edge_weight))
     parts = write_parts(problem, grow_parts(problem.graph, size), tmp_path / "a")
     engine = Engine(Source(parts), tmp_path / "out", Serial())
@@ -96,7 +96,7 @@ def test_the_certificate_is_one_of_the_whole_problem(tmp_path, tile):
 
 
 def test_any_messages_prove_a_valid_bound(tmp_path):
-    problem = random_problem()
+    problem = loose_problem()
     parts = write_parts(problem, grow_parts(problem.graph, 9), tmp_path / "a")
     result = solve_parts(parts, tmp_path / "out", max_iter=2)
     rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from plot_samples import classifier, learning_result, result, segmenter, tagger
+from plotting.plot_samples import classifier, learning_result, result, segmenter, tagger
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError, NotFittedError

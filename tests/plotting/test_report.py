@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from page_checks import parse
-from plot_samples import classifier, segmenter, tagger
+from plotting.page_checks import parse
+from plotting.plot_samples import classifier, segmenter, tagger
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError, NotFittedError

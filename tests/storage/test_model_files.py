@@ -9,10 +9,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from model_cases import CASES, GRID, SEQUENCE, TABLE, rbf
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from storage.model_cases import CASES, GRID, SEQUENCE, TABLE, rbf
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError, ModelFileError, NotFittedError
