@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +15,7 @@ from ...qp.reduced import ReducedQP
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..objectives.base import Answer, Objective, PlaneObjective
+from ..protocols import HasPlanes
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class CuttingPlane(Learner):
     absolute : float, optional
         Stop at this absolute gap as well.
     """
+
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes,)
 
     slacks: str = "n"
     stabilise: bool | None = None
