@@ -260,7 +260,7 @@ class Training(Interruptible):
         given = None if callable(self.certificate) else self.certificate
         kept = _Kept(
             self.weights, self.primal, self.dual, self.exact, self.n_iter, self.objective.n_calls - self.before[0], whole,
-            callable(self.certificate), self.learner.tol, *(self._ended or (None, "")), given,
+            callable(self.certificate), self.learner.tol, *(self._ended or (None, "")), given,  # type: ignore[call-arg]
         )  # fmt: skip
         arrays = pack(_File(kept, self.objective.state(), self.state))
         try:

@@ -160,6 +160,7 @@ class CompactState:
         slack = np.maximum(message_slacks(objective, w, messages[0], clique_messages=messages[1]), 0.0)
         if training.offer(w, objective.primal(w, slack), False):
             self.best |= {"messages": messages[0], "clique_messages": messages[1], "slack": slack}
+            training.extra |= self.best
         found: Any
         if objective.model.data.cliques is not None:
             dual, found = associative_bound(objective, node)

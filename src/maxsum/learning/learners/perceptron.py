@@ -131,7 +131,6 @@ class Perceptron(Learner):
         note = _note(training.extra["conflicts"])
         training.message = f"Perceptron: stopped after {state.updates} updates, before all inequalities held{note}."
         if state.done:
-            training.message = f"Perceptron: all inequalities hold at the last weights after {state.updates} updates."
             training.end(Termination.converged)
 
     def finish(self, state: _Sweeps | _Passes, training: Training) -> None:
