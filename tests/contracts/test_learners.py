@@ -29,7 +29,7 @@ from maxsum.learning import (
     TrivialObjective,
     path,
 )
-from maxsum.learning.learners.registry import LEARNERS, able, learner_class
+from maxsum.learning.registry import LEARNERS, able, learner_class
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.multilabel import MultiLabelModel
 

@@ -32,6 +32,7 @@ from .choices import (
     choose_learner,
     coefficients,
     default_learner,
+    fastest_learner,
     is_auto,
     refuse_unused,
     sentence,
@@ -218,7 +219,7 @@ class Labeler(NestedParameters, Prediction, ABC):
         check_room(model_bytes(bound), "this training")
         operators = sample_operators(spec, samples, targets, declared)
         objective = self._objective(surrogate, bound, weight, C, *([] if operators is None else [operators]))
-        bound = objective.model
+        bound, learner = objective.model, fastest_learner(self, learner, objective)
         return TrainingPlan(learner, objective, bound, coding, facts, _n_features_in(samples, bound))
 
     def _objective(self, surrogate: Any, bound: BoundModel, weight: np.ndarray, C: float, *operators: Any) -> Any:

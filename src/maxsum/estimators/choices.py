@@ -11,8 +11,9 @@ import numpy as np
 from ..core.errors import InvalidSampleError
 from ..core.result import Termination
 from ..inference.base import Clock, check_time_limit
+from ..learning import registry
 from ..learning.driver import Learner
-from ..learning.learners import registry
+from ..learning.dual.associative import lp_learner
 from ..learning.learners.perceptron import Perceptron
 from ..learning.learners.quasi_newton import ProjectedQuasiNewton
 from ..learning.learners.smoothed_lp import SmoothedLP
@@ -193,6 +194,18 @@ def choose_learner(estimator: Any, default: str, names: Collection[str] = LEARNE
     return own
 
 
+def fastest_learner(estimator: Any, learner: Learner, objective: Any) -> Learner:
+    """The learner, or a faster one for the sizes of an ``lp`` objective where nobody chose any.
+
+    The others ask no oracle and go on from nothing, so that the default stays with an oracle, a checkpoint or a warm start.
+    """
+    chosen = estimator.learner is not None and not is_auto(estimator.learner)
+    asked = estimator.oracle is not None and not is_auto(estimator.oracle)
+    if chosen or asked or estimator.checkpoint is not None or estimator.warm_start or type(objective) is not LPObjective:
+        return learner
+    return learner if objective.smoothing > 0 else choose_learner(estimator, lp_learner(objective))
+
+
 def started(estimator: Any) -> Clock:
     """The clock of a fit, which starts now."""
     check_time_limit(estimator.time_limit)
@@ -220,7 +233,9 @@ def sentence(estimator: Any, bound: BoundModel | ConvexBound, objective: Any, le
     name = type(learner).__name__
     open_choice = estimator.learner is None or is_auto(estimator.learner)
     surrogate = as_surrogate(estimator.surrogate)
-    why = f"learner {name}, {f'the default of the {surrogate} surrogate' if open_choice else 'as given'}"
+    usual = name == default_learner(estimator, SURROGATES[surrogate])
+    why = f"the default of the {surrogate} surrogate" if usual else f"the fastest of the {surrogate} surrogate for these sizes"
+    why = f"learner {name}, {why if open_choice else 'as given'}"
     return f"Chosen: {_potentials(estimator, bound)}{why}; {oracle_words(estimator.oracle, objective, name)}."
 
 

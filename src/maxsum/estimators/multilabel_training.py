@@ -10,8 +10,8 @@ import numpy as np
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 from ..inference.base import Clock
+from ..learning import registry
 from ..learning.driver import Learner
-from ..learning.learners import registry
 from ..learning.learners.cutting_plane import CuttingPlane
 from ..learning.learners.subset_ascent import SubsetAscent, unsuited
 from ..learning.objectives.base import check_C

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .learners.registry import LEARNERS, learner_class
+from .registry import LEARNERS, learner_class
 
 _HOME = {
     "AggregatedObjective": "..shards.objectives",

@@ -75,7 +75,7 @@ class Learner:
         try:
             self._check(objective)
         except UnsupportedProblemError as error:
-            from .learners.registry import able
+            from .registry import able
 
             names = ", ".join(able(objective))
             raise UnsupportedProblemError(f"{error} Learners that minimise it: {names or 'none'}.") from None

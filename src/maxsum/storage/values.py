@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelFileError
-from ..learning.learners.registry import LEARNERS
+from ..learning.registry import LEARNERS
 
 _SHORT = 16
 _WIDE = 2**20

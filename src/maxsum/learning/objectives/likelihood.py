@@ -30,10 +30,10 @@ from ..proofs.tangents import marginal_tangent
 from .base import as_sample_weight, check_C
 from .smooth import Evaluation, SmoothObjective
 
-_FIRST_SHARE = 1e-2
-_LAST_SHARE = 1e-13
 _PROOF = 1e-12  # how far a bound may be from its minimum in a check, for a node: far below what claims are held to
-_THIN = 0.3
+_THIN = 0.3  # share of nonzeros of dense features below which products of them are faster as those of a sparse matrix
+_TINIEST = 1e-300  # in the place of 0 under a fraction
+_ULPS = 1e-13  # of a value: what rounding can hide in sums over all examples
 
 
 class Marginals(NamedTuple):
@@ -126,8 +126,8 @@ class LikelihoodObjective(SmoothObjective):
         w = np.ascontiguousarray(w, dtype=np.float64)
         if self.allowed < 0:
             lower, upper, _ = self._sums(w, np.full(self.n_examples, np.inf))
-            self.allowed = _FIRST_SHARE * (0.5 * float(w @ w) + max(0.0, float(self.c @ upper)))
-        weight = np.maximum(self.c, 1e-300)
+            self.allowed = self.accuracy.first * (0.5 * float(w @ w) + max(0.0, float(self.c @ upper)))
+        weight = np.maximum(self.c, _TINIEST)
         lower, upper, gradient = self._sums(w, self.allowed * self._shares / weight)
         error = float(self.c @ (upper - lower))
         return Evaluation(0.5 * float(w @ w) + float(self.c @ lower), gradient, max(error, 0.0))
@@ -160,12 +160,8 @@ class LikelihoodObjective(SmoothObjective):
     def project(self, w: np.ndarray) -> np.ndarray:
         return w if self.free else self.cone.project(w).weights
 
-    def tighten(self, allowed: float) -> bool:
-        floor = _LAST_SHARE * (1.0 + float(self.c.sum()) * len(self._rows))
-        if not 0 <= allowed < self.allowed or self.allowed <= floor:
-            return False
-        self.allowed = max(allowed, floor)
-        return True
+    def least_error(self) -> float:
+        return self.accuracy.last * (1.0 + float(self.c.sum()) * len(self._rows))
 
     def tangent(self, w: np.ndarray, check: Check) -> FeatureSum:
         return self._proof(np.ascontiguousarray(w, dtype=np.float64), check)[0]
@@ -208,7 +204,7 @@ class LikelihoodObjective(SmoothObjective):
             own = marginal_tangent(model, none, self.c, narrow, node, edge, (0.0, 0.0), 0.0, check)
             size = float(np.abs(own.vector) @ np.abs(w))
             value = float(self.c[narrow] @ high[narrow]) + float(own.vector @ w)
-            slip = float(self.c[narrow] @ error[narrow]) + PAIRWISE * size + float(own.error @ np.abs(w)) + 1e-13 * abs(value)
+            slip = float(self.c[narrow] @ error[narrow]) + PAIRWISE * size + float(own.error @ np.abs(w)) + _ULPS * abs(value)
             tangent = tangent + own._replace(value=value, value_error=slip)
         if self.partition.reweighted is not None:
             words.append("the tree-reweighted bound at given messages")
@@ -256,8 +252,8 @@ class LikelihoodObjective(SmoothObjective):
             tables = self.model.tables(w)
             kinds = tables.bank[self.partition._table] * self.partition._factor[:, None, None]
             given = part.take(self._features.unary(w)), kinds, self.partition._kind[part.edge_rows]
-            weight = np.maximum(self.c, 1e-300)
-            allowed = _PROOF * self._shares * max(float(self.c.sum()), 1e-300) * len(self._rows) / weight
+            weight = np.maximum(self.c, _TINIEST)
+            allowed = _PROOF * self._shares * max(float(self.c.sum()), _TINIEST) * len(self._rows) / weight
             found = own.bracket(*given, allowed[part.examples], self.max_rounds)
             node[part.nodes], edge[part.edge_rows] = found.node, found.edge
             high[part.examples] = self._reweighted_bound(scores, own.messages, check)

@@ -24,7 +24,9 @@ from .margin import MarginObjective
 if TYPE_CHECKING:
     from ..proofs.feature_sums import FeatureSum
 
-_LARGE = 200_000
+_LP_ENTRIES = 200_000  # of edge tables, up to which a check solves the linear program of an example: seconds
+_LP_SECONDS = 10.0  # for it
+_LP_TOLERANCE = 1e-8  # its relative gap, below what claims about brackets are held to (`maxsum.learning.certificate.LOOSE`)
 
 
 class LPObjective(MarginObjective):
@@ -136,8 +138,8 @@ class LPObjective(MarginObjective):
         from ..proofs.evaluation import hinge
 
         def relax(problem: Problem, known: Result, seconds: float) -> Result | None:
-            finisher = LPFinisher(tol=1e-8, time_limit=min(10.0, seconds))
-            small = problem.n_edges * problem.n_labels**2 <= _LARGE and finisher.supports(problem).ok
+            finisher = LPFinisher(tol=_LP_TOLERANCE, time_limit=min(_LP_SECONDS, seconds))
+            small = problem.n_edges * problem.n_labels**2 <= _LP_ENTRIES and finisher.supports(problem).ok
             return finisher.solve(problem, init=known) if small else None
 
         return hinge(self, w, check, goal, relax)

@@ -18,7 +18,10 @@ from ..oracles.choice import choose_oracle
 from .base import Answer, PlaneObjective
 from .margin import MarginObjective, loss_table
 
-MOST_ENUMERATED, MOST_IN_FOREST = 18, 12
+MOST_ENUMERATED = 18  # labels whose subsets are all tried: 2**18 sums an example, and each further label doubles them
+MOST_IN_FOREST = (
+    12  # the same where labels make a forest, as the work of dynamic programming there does not double with a label
+)
 
 
 class SubsetOracle:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..proofs.feature_sums import FeatureSum
 
 _SHARES = 1e-9  # how far the sum of shares may be from 1; they are divided by it
+_ALLOWED = 1e-9  # relative distance at which weights count as allowed: what projections leave after rounding
 _FINAL_STEPS = 200  # pairwise steps on the shares of the proof that is handed out: few points, so they cost next to nothing
 
 
@@ -44,6 +45,15 @@ class Evaluation(NamedTuple):
     error: float = 0.0
 
 
+@dataclass(frozen=True)
+class Accuracy:
+    """How exact evaluations of an inexact objective are, as shares of its value."""
+
+    first: float = 1e-2  # of the first evaluations: learners ask for more as they come near the optimum
+    last: float = 1e-13  # nothing finer is tried: sums in float64 of that many terms are no more exact
+    proof: float = 1e-10  # of the evaluations behind a proof: below what claims are held to (`AGREE`)
+
+
 class SmoothObjective(Objective):
     """A differentiable function of weights in a closed convex set. Subclasses set ``n_weights`` and give `value_and_gradient`; a
     constrained one also `project` and ``free = False``.
@@ -57,12 +67,16 @@ class SmoothObjective(Objective):
         Whether all weights are allowed.
     inexact : bool
         Whether evaluations have errors that learners make smaller as they go on.
+    allowed : float
+        The error that evaluations may have now; negative before the first one.
     """
 
     modulus: float = 0.0
     convex: bool = True
     free: bool = True
     inexact: bool = False
+    allowed: float = 0.0
+    accuracy = Accuracy()
 
     @abstractmethod
     def value_and_gradient(self, w: np.ndarray) -> Evaluation | tuple[float, np.ndarray]:
@@ -74,7 +88,7 @@ class SmoothObjective(Objective):
 
     def contains(self, w: np.ndarray) -> bool:
         """Whether weights are allowed, up to rounding."""
-        return bool(np.abs(self.project(w) - w).max(initial=0.0) <= 1e-9 * (1.0 + np.abs(w).max(initial=0.0)))
+        return bool(np.abs(self.project(w) - w).max(initial=0.0) <= _ALLOWED * (1.0 + np.abs(w).max(initial=0.0)))
 
     def scale(self) -> np.ndarray:
         """How far each weight moves for a gradient of 1, up to a common factor: a guess, for learners. Weights that are projected
@@ -87,7 +101,15 @@ class SmoothObjective(Objective):
 
     def tighten(self, allowed: float) -> bool:
         """Ask for errors of at most ``allowed`` from now on; True if evaluations become more exact by it."""
-        return False
+        least = self.least_error()
+        if not 0 <= allowed < self.allowed or self.allowed <= least:
+            return False
+        self.allowed = max(float(allowed), least)
+        return True
+
+    def least_error(self) -> float:
+        """The smallest error that can be asked for."""
+        return 0.0
 
     def evaluate(self, w: np.ndarray) -> float:
         """The value at ``w`` from above, by `value_and_gradient`."""

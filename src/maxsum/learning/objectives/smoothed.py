@@ -32,10 +32,6 @@ from ..proofs.tangents import marginal_tangent
 from .lp import check_lp
 from .smooth import Evaluation, GradientCertificate, SmoothObjective
 
-_FIRST_SHARE = 1e-2
-_LAST_SHARE = 1e-13
-_PROOF_SHARE = 1e-10  # how far messages of a check may be from the best, relative to the objective
-
 
 class SmoothedObjective(SmoothObjective):
     r""":math:`\min_\varphi F_\epsilon(w, \varphi)` as a function of the weights, strongly convex with modulus 1.
@@ -133,7 +129,7 @@ class SmoothedObjective(SmoothObjective):
         soft, found = self.soft(w), np.empty((4, self.n_examples))
         if self.allowed < 0:
             self._relax(soft, np.zeros(self.n_examples), 2, found)
-            self.allowed = _FIRST_SHARE * float(0.5 * (w @ w) + self.c @ found[0])
+            self.allowed = self.accuracy.first * float(0.5 * (w @ w) + self.c @ found[0])
         self._relax(soft, self.allowed * self._shares, self.max_rounds, found)
         self.slack = found[2]
         upper, error = float(0.5 * (w @ w) + self.c @ found[0]), float(self.c @ found[1])
@@ -172,14 +168,8 @@ class SmoothedObjective(SmoothObjective):
     def project(self, w: np.ndarray) -> np.ndarray:
         return w if self.free else self.cone.project(w).weights
 
-    def tighten(self, allowed: float) -> bool:
-        if not 0 <= allowed < self.allowed or self.allowed <= self._floor():
-            return False
-        self.allowed = max(allowed, self._floor())
-        return True
-
-    def _floor(self) -> float:
-        return _LAST_SHARE * (1.0 + float(self.c.sum()) * len(self.design.truth))
+    def least_error(self) -> float:
+        return self.accuracy.last * (1.0 + float(self.c.sum()) * len(self.design.truth))
 
     def tangent(self, w: np.ndarray, check: Check) -> FeatureSum:
         with restored(self):
@@ -224,7 +214,7 @@ class SmoothedObjective(SmoothObjective):
         soft, found = self.soft(w), np.empty((4, self.n_examples))
         self.messages[:], self._before[:] = 0.0, 0.0  # from nothing, so that whoever checks finds the same
         self._relax(soft, np.zeros(self.n_examples), 2, found)
-        rest = _PROOF_SHARE * float(0.5 * (w @ w) + self.c @ found[0])
+        rest = self.accuracy.proof * float(0.5 * (w @ w) + self.c @ found[0])
         self._relax(soft, rest * self._shares, self.max_rounds, found)
 
     def evaluate(self, w: np.ndarray) -> float:

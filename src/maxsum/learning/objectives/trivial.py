@@ -24,7 +24,8 @@ from ..proofs.forests import widest
 from .base import Answer, Plane, PlaneObjective
 
 _NONE = np.full(3, -1, dtype=np.int64)
-_MOST_NODES, _LEAST_FEATURES = 2000, 32
+_MOST_NODES = 2000  # of a Gram matrix of node features (32 MB), which saves products of features in sweeps
+_LEAST_FEATURES = 32  # with fewer features a node the products cost less than looking them up
 
 
 class TrivialObjective(PlaneObjective):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...core.errors import MaxsumError
+from ..core.errors import MaxsumError
 
 if TYPE_CHECKING:
-    from ..driver import Learner
+    from .driver import Learner
 
 
 class Entry(NamedTuple):
@@ -24,18 +24,18 @@ class Entry(NamedTuple):
 
 
 LEARNERS = {
-    "SubsetAscent": Entry(".subset_ascent", graphs=False),
-    "BlockFrankWolfe": Entry(".block_frank_wolfe"),
-    "CuttingPlane": Entry(".cutting_plane"),
-    "Subgradient": Entry(".subgradient"),
-    "Perceptron": Entry(".perceptron", sets=False),
-    "ProximalPoint": Entry(".proximal_point"),
-    "CompactQP": Entry(".compact_qp"),
-    "RegionBundle": Entry(".region_bundle", sets=False),
-    "SmoothedLP": Entry(".smoothed_lp"),
-    "ProjectedQuasiNewton": Entry(".quasi_newton"),
-    "MaximumLikelihood": Entry(".maximum_likelihood"),
-    "ShardAscent": Entry("...shards.ascent", sets=False),
+    "SubsetAscent": Entry(".learners.subset_ascent", graphs=False),
+    "BlockFrankWolfe": Entry(".learners.block_frank_wolfe"),
+    "CuttingPlane": Entry(".learners.cutting_plane"),
+    "Subgradient": Entry(".learners.subgradient"),
+    "Perceptron": Entry(".learners.perceptron", sets=False),
+    "ProximalPoint": Entry(".learners.proximal_point"),
+    "CompactQP": Entry(".learners.compact_qp"),
+    "RegionBundle": Entry(".learners.region_bundle", sets=False),
+    "SmoothedLP": Entry(".learners.smoothed_lp"),
+    "ProjectedQuasiNewton": Entry(".learners.quasi_newton"),
+    "MaximumLikelihood": Entry(".learners.maximum_likelihood"),
+    "ShardAscent": Entry("..shards.ascent", sets=False),
 }
 
 
