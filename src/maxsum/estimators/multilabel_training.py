@@ -9,7 +9,9 @@ import numpy as np
 
 from ..core.errors import InvalidParameterError
 from ..core.graph import Graph
-from ..inference.base import Clock
+from ..core.memory import check_room
+from ..kernels.clock import Clock
+from ..learning import registry
 from ..learning.driver import Learner
 from ..learning.learners.cutting_plane import CuttingPlane
 from ..learning.learners.subset_ascent import SubsetAscent, unsuited
@@ -33,7 +35,7 @@ from .choices import (
     refuse_unused,
 )
 from .convex import CONVEX, as_convex, convex_objective
-from .memory import check_room, multilabel_bytes
+from .memory import multilabel_bytes
 from .multilabel_data import Data, Target, class_costs, for_graph, merged, partly_known, weighted
 from .solving import as_jobs, default_solver
 
@@ -50,17 +52,7 @@ class Tuning:
 _TUNING = Tuning()
 
 
-LEARNERS = (
-    "SubsetAscent",
-    "BlockFrankWolfe",
-    "CuttingPlane",
-    "Subgradient",
-    "ProximalPoint",
-    "CompactQP",
-    "SmoothedLP",
-    "ProjectedQuasiNewton",
-    "MaximumLikelihood",
-)
+LEARNERS = tuple(name for name, entry in registry.LEARNERS.items() if entry.sets)
 SURROGATES = ("margin", "lp", *CONVEX, "likelihood")
 
 

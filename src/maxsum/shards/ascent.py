@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ..learning.driver import Learner, LearningCallback, Training
 from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
 from ..learning.objectives.base import Answer, Plane, PlaneObjective
 from ..learning.oracles.base import Effort, Key
+from ..learning.protocols import HasShards
 from ..learning.result import LearningResult
 from ..learning.state import REBUILT
 from .certificate import ShardCertificate
@@ -158,6 +159,8 @@ class ShardAscent(Learner):
         Passes over the shards.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasShards,)
+
     width: int | None = None
     communication: float = 1.0
     parts: int = 2
@@ -183,7 +186,7 @@ class ShardAscent(Learner):
         init : object, optional
             Not used; a checkpoint is what training goes on from.
         """
-        self._check(objective)
+        self.check(objective)
         if self.checkpoint is None:
             folder = Path(tempfile.mkdtemp(prefix="maxsum-shards-"))
             weakref.finalize(objective, shutil.rmtree, folder, ignore_errors=True)
@@ -199,13 +202,6 @@ class ShardAscent(Learner):
         finally:
             forget(objective.source)
         return training.result()
-
-    def _check(self, objective: Any) -> None:
-        super()._check(objective)
-        if not isinstance(objective, ShardedObjective):
-            raise UnsupportedProblemError(
-                f"ShardAscent minimises a ShardedObjective, not a {type(objective).__name__}. For data in memory use BlockFrankWolfe."
-            )
 
     def init(self, objective: ShardedObjective, training: Training, start: Any = None) -> RoundState:
         return RoundState(self, objective, training.durable)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelFileError
+from ..learning.registry import LEARNERS
 
 _SHORT = 16  # items of a list up to which the header holds them, where people can read them; longer ones are arrays
 _WIDE = 2**20  # bytes of an array of words up to which its width is kept: a file cannot ask for more than 1 MB so
@@ -21,10 +22,7 @@ _RECORDS = {
         "AlphaExpansion AugmentingDAG BranchAndBound ConvexBP DualDecomposition Exhaustive ICM JunctionTree LPFinisher LinearProgram "
         "LocalSearch MaxFlow QPRelaxation TRWS Toulbar2 TreeDP"
     ),
-    "learning": (
-        "BlockFrankWolfe CompactQP CuttingPlane DualCertificate GradientCertificate MarginalCertificate MaximumLikelihood Perceptron "
-        "ProjectedQuasiNewton ProximalPoint RegionBundle SmoothedLP Subgradient SubsetAscent"
-    ),
+    "learning": ("DualCertificate GradientCertificate MarginalCertificate " + " ".join(LEARNERS)),
     "learning.oracles.relaxed": "Relaxed",
     "learning.objectives.smoothed": "SmoothedCertificate",
     "losses": "Hamming TableLoss",
