@@ -13,6 +13,9 @@ import numpy as np
 
 from .jit import kernel
 from .planes import dot, needed_scores, products
+from .simplex import ends, pairwise_steps
+
+LITTLE = 1e-2  # a visit ends with a step that gains less than this part of the visit: the next example has more to give
 
 
 @kernel
@@ -56,48 +59,15 @@ def visit(design, planes, weights, j, max_steps, scratch):  # type: ignore[no-un
     for i in range(1, used):
         gradient[i] = planes.offset[first + i] - gradient[i]
         change[i] = 0.0
-    gain, gap = 0.0, 0.0
+    alpha, gap = planes.alpha[first : first + used], 0.0
     if max_steps == 0:
         gain, gap = frank_wolfe_step(planes, j, used, gradient, change, weights.sigma)
-    for step in range(max_steps):
-        high, low = 0, -1
+    else:
+        high, _ = ends(gradient, alpha)
         for i in range(used):
-            if gradient[i] > gradient[high]:
-                high = i
-            if planes.alpha[first + i] > 0.0 and (low < 0 or gradient[i] < gradient[low]):
-                low = i
-        if low < 0:
-            break
-        if step == 0:
-            for i in range(used):
-                gap += planes.alpha[first + i] * (gradient[high] - gradient[i])
-        slope = gradient[high] - gradient[low]
-        if slope <= 1e-13 * (abs(gradient[high]) + abs(gradient[low])):
-            break
-        curve = weights.sigma * (
-            planes.gram[base + high * capacity + high]
-            + planes.gram[base + low * capacity + low]
-            - 2.0 * planes.gram[base + high * capacity + low]
-        )
-        size = planes.alpha[first + low]
-        if curve > 0.0 and slope < size * curve:
-            size = slope / curve
-        if size >= planes.alpha[first + low]:
-            size = planes.alpha[first + low]
-            planes.alpha[first + low] = 0.0
-        else:
-            planes.alpha[first + low] -= size
-        planes.alpha[first + high] += size
-        change[high] += size
-        change[low] -= size
-        gained = size * (slope - 0.5 * size * curve)
-        gain += gained
-        for i in range(used):
-            gradient[i] -= (
-                size * weights.sigma * (planes.gram[base + i * capacity + high] - planes.gram[base + i * capacity + low])
-            )
-        if gained < 1e-2 * gain:
-            break
+            gap += alpha[i] * (gradient[high] - gradient[i])
+        gram = planes.gram[base : base + capacity * capacity].reshape((capacity, capacity))
+        gain = pairwise_steps(gram, weights.sigma, gradient, alpha, change, max_steps, 0.0, LITTLE)
     for i in range(used):
         planes.age[first + i] = 0 if planes.alpha[first + i] > 0.0 else planes.age[first + i] + 1
         change[i] *= weights.sigma

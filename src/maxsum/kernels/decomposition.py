@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import kernel
+from .simplex import pairwise_steps
 
 
 @kernel
@@ -134,7 +135,7 @@ def master(starts, copy_node, node_share, filled, columns, linear, gram, weights
     until the tree is optimal given the others. Returns the value and what it may lack of the maximum.
     """
     n_trees, n_labels = len(starts) - 1, x.shape[1]
-    gradient = np.empty(len(columns))
+    gradient, change = np.empty(len(columns)), np.zeros(len(columns))
     before = np.empty(n_labels)
     lack = np.inf
     for _ in range(max_sweeps):
@@ -153,29 +154,8 @@ def master(starts, copy_node, node_share, filled, columns, linear, gram, weights
             lack += max(top - reached, 0.0)
             if top - reached <= 0.1 * tol / n_trees:
                 continue
-            moved = False
-            for _ in range(4 * n + 20):
-                high, low = 0, -1
-                for j in range(n):
-                    if gradient[j] > gradient[high]:
-                        high = j
-                    if weights[c, j] > 0.0 and (low < 0 or gradient[j] < gradient[low]):
-                        low = j
-                rise = gradient[high] - gradient[low]
-                if rise <= 0.1 * tol / n_trees:
-                    break
-                curve = step * (gram[c, high, high] + gram[c, low, low] - 2.0 * gram[c, high, low])
-                amount = weights[c, low]
-                if curve * amount > rise:
-                    amount = rise / curve
-                    weights[c, low] -= amount
-                else:
-                    weights[c, low] = 0.0
-                weights[c, high] += amount
-                moved = True
-                for j in range(n):
-                    gradient[j] -= step * amount * (gram[c, j, high] - gram[c, j, low])
-            if moved:
+            enough = 0.1 * tol / n_trees
+            if pairwise_steps(gram[c], step, gradient, weights[c, :n], change, 4 * n + 20, enough, 0.0) > 0.0:
                 for i in range(first, last):
                     for k in range(n_labels):
                         before[k] = x[i, k]

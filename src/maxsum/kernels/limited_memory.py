@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import kernel
+from .simplex import pairwise_steps
 from .vectors import inner
 
 _BLOCK = 2048
@@ -48,19 +49,4 @@ def best_shares(offsets, square, alpha, enough, n_steps):  # type: ignore[no-unt
         slope[t] = offsets[t]
         for s in range(n):
             slope[t] -= square[t, s] * alpha[s]
-    for _ in range(n_steps):
-        up, down = 0, -1
-        for t in range(n):
-            if slope[t] > slope[up]:
-                up = t
-            if alpha[t] > 0.0 and (down < 0 or slope[t] < slope[down]):
-                down = t
-        gain = slope[up] - slope[down]
-        if not gain > enough:
-            break
-        curvature = square[up, up] + square[down, down] - 2.0 * square[up, down]
-        step = min(alpha[down], gain / curvature) if curvature > 0.0 else alpha[down]
-        alpha[up] += step
-        alpha[down] = alpha[down] - step if step < alpha[down] else 0.0
-        for t in range(n):
-            slope[t] -= step * (square[t, up] - square[t, down])
+    pairwise_steps(square, 1.0, slope, alpha, np.zeros(n), n_steps, enough, 0.0)

@@ -254,6 +254,35 @@ def products(design, planes, j, used, w, scratch):  # type: ignore[no-untyped-de
 
 
 @kernel
+def entries(design, planes, scratch):  # type: ignore[no-untyped-def]
+    """Vectors of all planes that are labellings, the first of each example left out, as (ptr, column, value) of their entries;
+    repeated columns are added up, and ``scratch.dense`` is zero between uses."""
+    ptr, room, used, row = np.zeros(planes.used.sum() - len(planes.used) + 1, dtype=np.int64), 1024, 0, 0
+    column, value = np.empty(room, dtype=np.int32), np.empty(room)
+    for j in range(len(planes.used)):
+        n_nodes = design.node_ptr[j + 1] - design.node_ptr[j]
+        for i in range(1, planes.used[j]):
+            start = planes.pool_ptr[j] + i * n_nodes
+            n, _ = difference(design, j, planes.pool[start : start + n_nodes], scratch.index, scratch.value)
+            for q in range(n):
+                scratch.dense[scratch.index[q]] += scratch.value[q]
+            if used + n > room:
+                room = 2 * (room + n)
+                more, numbers = np.empty(room, dtype=np.int32), np.empty(room)
+                more[:used], numbers[:used] = column[:used], value[:used]
+                column, value = more, numbers
+            for q in range(n):
+                p = scratch.index[q]
+                if scratch.dense[p] != 0.0:
+                    column[used], value[used] = p, scratch.dense[p]
+                    used += 1
+                    scratch.dense[p] = 0.0
+            row += 1
+            ptr[row] = used
+    return ptr, column[:used].copy(), value[:used].copy()
+
+
+@kernel
 def drop(design, planes, j, oldest):  # type: ignore[no-untyped-def]
     """Forget the planes of example ``j`` that had no weight in ``oldest`` visits; slot 0 stays. Returns how many."""
     n_nodes = design.node_ptr[j + 1] - design.node_ptr[j]

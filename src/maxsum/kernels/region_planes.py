@@ -8,6 +8,7 @@ import numpy as np
 
 from .design import difference
 from .jit import kernel
+from .simplex import ends, exchange, is_flat
 from .vectors import inner
 
 _ALL, _LITTLE = 8, 1e-2
@@ -164,18 +165,6 @@ def _query(u, heaviness, centre, nonneg):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _ends(score, alpha):  # type: ignore[no-untyped-def]
-    """The best atom, and the worst one with weight."""
-    high, low = 0, -1
-    for a in range(len(alpha)):
-        if score[a] > score[high]:
-            high = a
-        if alpha[a] > 0 and (low < 0 or score[a] < score[low]):
-            low = a
-    return high, low
-
-
-@kernel
 def ascend(z, offset, alpha, atom_ptr, c, u, nonneg, heaviness, centre, n_passes, n_steps, enough):  # type: ignore[no-untyped-def]
     r"""Pairwise steps in every region, in passes over them, on the dual of :math:`F_{model}(w) + \tfrac\tau2\|w - \hat w\|^2`.
 
@@ -200,21 +189,16 @@ def ascend(z, offset, alpha, atom_ptr, c, u, nonneg, heaviness, centre, n_passes
                 for a in range(count):
                     score[a] = offset[first + a] - inner(w, z[first + a])
                     mean += alpha[first + a] * score[a]
-                high, low = _ends(score, alpha[first : first + count])
+                own = alpha[first : first + count]
+                high, low = ends(score, own)
                 if step == 0:
                     gaps[r] = c[r] * (score[high] - mean)
-                if not score[high] > score[low]:
+                if is_flat(score, high, low):
                     break
                 to, back, norm = z[first + high], z[first + low], 0.0
                 for p in range(size):
                     norm += (to[p] - back[p]) ** 2
-                moved = alpha[first + low]
-                if c[r] * norm * moved * scale > score[high] - score[low]:
-                    moved = (score[high] - score[low]) / (c[r] * norm * scale)
-                    alpha[first + low] -= moved
-                else:
-                    alpha[first + low] = 0.0
-                alpha[first + high] += moved
+                moved = exchange(own, high, low, score[high] - score[low], c[r] * norm * scale)
                 for p in range(size):
                     u[p] += c[r] * moved * (to[p] - back[p])
                     w[p] = (u[p] + heaviness * centre[p]) * scale
@@ -307,24 +291,18 @@ def _pass(z_ptr, column, value, offset, alpha, atom_ptr, c, u, w, nonneg, heavin
             score[a], change[a] = offset[first + a] - product, 0.0
             mean += alpha[first + a] * score[a]
         work += z_ptr[first + count] - z_ptr[first] + count
+        own = alpha[first : first + count]
         for step in range(n_steps):
-            high, low = _ends(score, alpha[first : first + count])
+            high, low = ends(score, own)
             if step == 0:
                 gaps[r] = c[r] * (score[high] - mean)
-            slope = score[high] - score[low]
-            if not slope > 1e-13 * (abs(score[high]) + abs(score[low])):
+            if is_flat(score, high, low):
                 break
+            slope = score[high] - score[low]
             to = _row(z_ptr, column, value, products, r, first, count, high)
             back = _row(z_ptr, column, value, products, r, first, count, low)
             norm = to[high] + back[low] - to[low] - back[high]
-            moved = alpha[first + low]
-            if c[r] * norm * moved * scale > slope:
-                moved = slope / (c[r] * norm * scale)
-                alpha[first + low] -= moved
-            else:
-                alpha[first + low] = 0.0
-            alpha[first + high] += moved
-            moved *= c[r]
+            moved = c[r] * exchange(own, high, low, slope, c[r] * norm * scale)
             change[high] += moved
             change[low] -= moved
             for a in range(count):

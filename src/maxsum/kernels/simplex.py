@@ -1,4 +1,9 @@
-"""Projection onto simplices, in expected linear time."""
+r"""Simplices: projection in expected linear time, and the pairwise step, which all dual ascents here are made of.
+
+A concave quadratic over :math:`\{\alpha \ge 0, \mathbf 1^\top\alpha = c\}` rises fastest, among moves of two entries, when the entry with the
+largest gradient (`ends`: high) takes from the one with the smallest that has any (low). Along this line the gradient falls by the
+curvature, so the best length is known in closed form (`exchange`).
+"""
 
 from __future__ import annotations
 
@@ -71,6 +76,70 @@ def threshold(z, n, work):  # type: ignore[no-untyped-def]
         else:
             high = i
     return top + (above - 1.0) / n_above
+
+
+@kernel
+def ends(gradient, alpha):  # type: ignore[no-untyped-def]
+    """The entry with the largest gradient, and that with the smallest among those with weight (-1 if none has any); the first of equal ones."""
+    high, low = 0, -1
+    for i in range(len(alpha)):
+        if gradient[i] > gradient[high]:
+            high = i
+        if alpha[i] > 0.0 and (low < 0 or gradient[i] < gradient[low]):
+            low = i
+    return high, low
+
+
+@kernel
+def step_size(slope, curve, available):  # type: ignore[no-untyped-def]
+    """The exact line search: ``slope / curve``, or all that is ``available`` where that is less."""
+    return min(slope / curve, available) if slope < available * curve else available
+
+
+@kernel
+def exchange(alpha, high, low, slope, curve):  # type: ignore[no-untyped-def]
+    """Move the best amount from ``alpha[low]`` to ``alpha[high]``, whose gradients differ by ``slope``, along a line of curvature ``curve``;
+    returns the amount. An entry that gives all it has becomes 0 exactly."""
+    size = step_size(slope, curve, alpha[low])
+    alpha[low] = alpha[low] - size if size < alpha[low] else 0.0
+    alpha[high] += size
+    return size
+
+
+@kernel
+def is_flat(gradient, high, low):  # type: ignore[no-untyped-def]
+    """Whether two gradients differ by no more than the rounding of sums that made them."""
+    return gradient[high] - gradient[low] <= 1e-13 * (abs(gradient[high]) + abs(gradient[low]))
+
+
+@kernel
+def pairwise_steps(gram, scale, gradient, alpha, change, n_steps, least, little):  # type: ignore[no-untyped-def]
+    r"""Up to ``n_steps`` pairwise steps on a quadratic :math:`\langle g, \alpha\rangle - \tfrac s2 \alpha^\top G\alpha`; returns the gain.
+
+    ``gradient`` and ``alpha`` are kept up to date, ``change`` adds up what was moved. ``gram`` (n, n) is symmetric and may be larger
+    than ``alpha``. Ends when two gradients differ by at most ``least``, or by their rounding alone, or when a step gains less than
+    ``little`` of all gained so far.
+    """
+    gain = 0.0
+    for _ in range(n_steps):
+        high, low = ends(gradient, alpha)
+        if low < 0 or is_flat(gradient, high, low):
+            break
+        slope = gradient[high] - gradient[low]
+        if slope <= least:
+            break
+        to, back = gram[high], gram[low]
+        curve = scale * (to[high] + back[low] - 2.0 * to[low])
+        size = exchange(alpha, high, low, slope, curve)
+        change[high] += size
+        change[low] -= size
+        for i in range(len(alpha)):
+            gradient[i] -= size * scale * (to[i] - back[i])
+        gained = size * (slope - 0.5 * size * curve)
+        gain += gained
+        if gained < little * gain:
+            break
+    return gain
 
 
 @kernel

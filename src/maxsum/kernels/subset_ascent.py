@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import kernel
+from .simplex import ends, exchange, is_flat
 
 
 @kernel
@@ -92,21 +93,16 @@ def ascend(order, x, x_ptr, x_col, x_val, norm, loss, edges, alpha, node, tables
             for m in range(n_labels):
                 all_own[m] = score[m] + own[m]
             scores(all_own, pair, column, total)
-            high, low = 0, -1
-            for s in range(n_subsets):
-                if total[s] > total[high]:
-                    high = s
-                if alpha[j, s] > 0.0 and (low < 0 or total[s] < total[low]):
-                    low = s
+            high, low = ends(total, alpha[j])
             if low < 0:
                 break
             if step == 0:
                 for s in range(n_subsets):
                     if alpha[j, s] > 0.0:
                         gaps[j] += alpha[j, s] * (total[high] - total[s])
-            slope = total[high] - total[low]
-            if slope <= 1e-14 * (abs(total[high]) + abs(total[low])):
+            if is_flat(total, high, low):
                 break
+            slope = total[high] - total[low]
             curve = 0.0
             for m in range(n_labels):
                 if ((high ^ low) >> m) & 1:
@@ -114,15 +110,7 @@ def ascend(order, x, x_ptr, x_col, x_val, norm, loss, edges, alpha, node, tables
             for e in range(len(edges)):
                 if ((high ^ low) >> edges[e, 0]) & 1 or ((high ^ low) >> edges[e, 1]) & 1:
                     curve += 2.0
-            size = alpha[j, low]
-            if slope < size * curve:
-                size = slope / curve
-            if size >= alpha[j, low]:
-                size = alpha[j, low]
-                alpha[j, low] = 0.0
-            else:
-                alpha[j, low] -= size
-            alpha[j, high] += size
+            size = exchange(alpha[j], high, low, slope, curve)
             for m in range(n_labels):
                 change = size * (((low >> m) & 1) - ((high >> m) & 1))
                 moved[m] += change

@@ -208,8 +208,10 @@ class ReducedQP:
             self._offset[: self._n] = own
             self.warm(alpha)
 
-    def solve(self, tol: float = 1e-6, time_limit: float | None = None, piqp: bool = True) -> ReducedSolution:
-        """Raise the value until the gap is at most ``tol * max(|value|, |value + gap|)``.
+    def solve(
+        self, tol: float = 1e-6, time_limit: float | None = None, piqp: bool = True, absolute: float = 0.0
+    ) -> ReducedSolution:
+        """Raise the value until the gap is at most ``tol * max(|value|, |value + gap|)``, or ``absolute``.
 
         Parameters
         ----------
@@ -218,6 +220,8 @@ class ReducedQP:
             Seconds; looked at between rounds, and before steps that take long.
         piqp : bool
             Whether PIQP may be called where the own steps crawl.
+        absolute : float
+            For programs whose value is a part of what matters.
         """
         clock = Clock(time_limit)
         layout = self._layout()
@@ -226,9 +230,9 @@ class ReducedQP:
         near = np.zeros(self._n, dtype=bool)
         self._tidy()
         for turn in range(_ROUNDS):
-            steps += self._smo(*layout, tol, int(min(budget, 200_000 + _SMO_PACE * clock.left)))
+            steps += self._smo(*layout, tol, int(min(budget, 200_000 + _SMO_PACE * clock.left)), 0.5 * absolute)
             self._tidy()
-            facts = self._measure(tol)
+            facts = self._measure(tol, absolute)
             if facts["converged"] or clock.left <= _CUBE_SECONDS * float((self.alpha > 0).sum()) ** 3 or stalled > 2:
                 break
             before = facts["value"]
@@ -320,7 +324,7 @@ class ReducedQP:
         np.maximum.at(rise, self.block[~orthant], -change[~orthant])
         return max(float(change @ self.alpha), 0.0) + float(self._weights @ rise), 0.5 * float(p @ change[orthant])
 
-    def _smo(self, order: np.ndarray, ptr: np.ndarray, tol: float, budget: int) -> int:
+    def _smo(self, order: np.ndarray, ptr: np.ndarray, tol: float, budget: int, absolute: float = 0.0) -> int:
         noise = self._noise()
         rest = spare(self.alpha, self.block, self._weights) if self.loose else np.zeros_like(self._weights)
         state = np.zeros(kernel.N_STATE)
@@ -328,7 +332,7 @@ class ReducedQP:
         return int(
             kernel.ascend(
                 self._gram, self.offset, self.alpha, self._live_grad, order, ptr, rest, self.loose, noise,
-                self._orthant_cost(), goal, self._floor(), budget, state,
+                self._orthant_cost(), goal, max(self._floor(), absolute), budget, state,
             )
         )  # fmt: skip
 
@@ -345,7 +349,7 @@ class ReducedQP:
         self.alpha[:], self._live_grad[:] = found, grad
         return True
 
-    def _measure(self, tol: float) -> dict[str, Any]:
+    def _measure(self, tol: float, absolute: float = 0.0) -> dict[str, Any]:
         """Value, gap and KKT residuals, from a fresh gradient.
 
         Hard constraints that contradict each other send the variables to infinity, where rounding hides the violation; then
@@ -386,7 +390,7 @@ class ReducedQP:
             stationarity=float(distance.max(initial=0.0)),
             feasibility=float(missing[filled].max(initial=0.0)),
             top=top,
-            converged=bool(gap <= max(tol * scale, self._floor())),
+            converged=bool(gap <= max(tol * scale, absolute, self._floor())),
         )
 
     def _top(self, grad: np.ndarray) -> np.ndarray:

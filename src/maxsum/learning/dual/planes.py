@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from ...kernels.block_ascent import cached_passes, rebuild
-from ...kernels.planes import Planes, Weights, copy_planes, drop, insert_all, insert_vector
+from ...kernels.planes import Planes, Weights, copy_planes, drop, entries, insert_all, insert_vector
 from ...kernels.vectors import inner
 from ...models.cone import Cone
 from ..certificate import DualCertificate
 from ..oracles.base import Key
 from ..oracles.relaxed import Relaxed
+from .model import Columns, DualModel
 
 if TYPE_CHECKING:
     from ..objectives.margin import MarginObjective
@@ -24,7 +26,7 @@ _NEVER = 2**62
 _MOST_LABELS = 40
 
 
-class PlaneStore:
+class PlaneStore(DualModel):
     """Planes of a `MarginObjective` as labellings, with their multipliers.
 
     Pseudo-marginals (`Relaxed`) are kept beside the labellings, where vectors of all weights can be stored (``explicit``): the
@@ -171,6 +173,27 @@ class PlaneStore:
         total = rebuild(self.objective.design, self.planes, self.weights, self.scratch)
         return float(total - 0.5 * inner(self.weights.value, self.weights.value))
 
+    def columns(self) -> Columns:
+        planes = self.planes
+        slots, block = (
+            ranges(planes.slot_ptr[:-1] + 1, planes.used - 1),
+            np.repeat(np.arange(len(planes.used)), planes.used - 1),
+        )
+        n_weights = self.objective.n_weights
+        if self.explicit:
+            rows: Any = planes.vector[slots]
+        else:
+            ptr, column, value = entries(self.objective.design, planes, self.scratch)
+            rows = sparse.csr_array((value, column, ptr), shape=(len(slots), n_weights))
+        return Columns(rows, planes.offset[slots], block, planes.alpha[slots], self.objective.c, np.zeros(n_weights))
+
+    def assign(self, alpha: np.ndarray) -> None:
+        planes, first = self.planes, self.planes.slot_ptr[:-1]
+        slots, block = ranges(first + 1, planes.used - 1), np.repeat(np.arange(len(planes.used)), planes.used - 1)
+        planes.alpha[slots] = alpha
+        planes.alpha[first] = np.maximum(self.objective.c - np.bincount(block, alpha, len(first)), 0.0)
+        planes.age[slots] = np.where(alpha > 0, 0, planes.age[slots] + 1)
+
     def rescale(self, c: np.ndarray) -> None:
         """Move the multipliers to another regularisation: each example's keep their proportions."""
         before = float(
@@ -196,11 +219,7 @@ class PlaneStore:
                 examples.append(j)
                 keys.append(self.relaxed[-1 - int(labels[0])] if len(labels) and labels[0] < 0 else labels.astype(np.int32))
                 alpha.append(planes.alpha[slot])
-        nonneg = self.objective.cone.nonneg
-        below = np.maximum(-self.weights.plain[nonneg], 0.0)
-        return DualCertificate(
-            np.array(examples, dtype=np.int64), tuple(keys), np.array(alpha), np.concatenate([below, self.weights.mu])
-        )
+        return DualCertificate(np.array(examples, dtype=np.int64), tuple(keys), np.array(alpha), self.cone_multipliers)
 
     def state(self) -> dict[str, np.ndarray]:
         """Arrays for a checkpoint."""

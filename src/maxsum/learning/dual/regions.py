@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from ...kernels.design import Design
 from ...kernels.net import adjacency
@@ -15,6 +16,7 @@ from ...kernels.vectors import inner
 from ..certificate import DualCertificate
 from ..oracles.base import Key
 from ..oracles.relaxed import Relaxed
+from .model import Columns, DualModel
 from .planes import PlaneStore, new_weights
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ class _Example:
         return u, float(loss + regions.alpha @ self.offset)
 
 
-class RegionStore:
+class RegionStore(DualModel):
     r"""Planes of an `LPObjective`, kept region by region; the dual is
 
     .. math:: \max_\alpha \sum_r c_r\,\alpha_r^\top b_r - \tfrac12\Big\|\sum_r c_r\,\alpha_r^\top z_r\Big\|^2,\quad
@@ -193,6 +195,43 @@ class RegionStore:
             self.weights.value[:] = np.where(self.nonneg, np.maximum(u, 0.0), u)
         return float(total - 0.5 * inner(self.weights.value, self.weights.value))
 
+    def columns(self) -> Columns:
+        """The labellings of all regions but the first of each, from which their vectors are counted; the first ones make the origin."""
+        n_weights, origin = self.objective.n_weights, np.zeros(self.objective.n_weights)
+        rows, blocks, limits, n_blocks = [], [], [], 0
+        for own, c in zip(self.examples, self.c, strict=True):
+            base_plane(own.design, own.regions, np.full(1, c), self.scratch.index, self.scratch.value, origin)
+            z_ptr, column, value = own.z
+            rows.append(sparse.csr_array((value, column, z_ptr), shape=(len(own.offset), n_weights)))
+            counts = np.diff(own.regions.atom_ptr)
+            blocks.append(np.repeat(n_blocks + np.arange(len(counts)), counts))
+            limits.append(np.full(len(counts), c))
+            n_blocks += len(counts)
+        limit, block, kept = np.concatenate(limits), np.concatenate(blocks), self._later()
+        offset = np.concatenate([own.offset for own in self.examples])[kept]
+        alpha = np.concatenate([own.regions.alpha for own in self.examples])[kept] * limit[block[kept]]
+        return Columns(sparse.csr_array(sparse.vstack(rows, format="csr"))[kept], offset, block[kept], alpha, limit, origin)
+
+    def _later(self) -> np.ndarray:
+        """Which labellings of all regions of all examples are not the first of theirs."""
+        ends = np.cumsum([0, *(len(own.offset) for own in self.examples)])
+        first = np.concatenate([own.regions.atom_ptr[:-1] + start for own, start in zip(self.examples, ends[:-1], strict=True)])
+        mask = np.ones(int(ends[-1]), dtype=bool)
+        mask[first] = False
+        return np.flatnonzero(mask)
+
+    def assign(self, alpha: np.ndarray) -> None:
+        kept = self._later()
+        every = np.zeros(self.n_planes)
+        every[kept] = alpha
+        start = 0
+        for own, c in zip(self.examples, self.c, strict=True):
+            regions, stop = own.regions, start + len(own.offset)
+            share, start = every[start:stop] / c if c > 0 else np.zeros(stop - start), stop
+            if len(share):
+                share[regions.atom_ptr[:-1]] = np.maximum(1.0 - np.add.reduceat(share, regions.atom_ptr[:-1]), 0.0)
+            regions.alpha[:] = share
+
     def rescale(self, c: np.ndarray) -> None:
         """Move the multipliers to another regularisation: each example's keep their proportions."""
         self.c = c.copy()
@@ -208,8 +247,7 @@ class RegionStore:
 
     def certificate(self) -> DualCertificate:
         """Marginals of each example, as a proof of the dual value."""
-        below = np.maximum(-self.weights.plain[self.objective.cone.nonneg], 0.0)
-        return DualCertificate(np.arange(self.objective.n_examples), tuple(self.keys()), self.c.copy(), below)
+        return DualCertificate(np.arange(self.objective.n_examples), tuple(self.keys()), self.c.copy(), self.cone_multipliers)
 
     def as_planes(self, max_planes: int) -> PlaneStore:
         """The same dual point, with one plane an example: its marginals."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...core.errors import CertificateError, OracleError
 from ...core.result import Termination
+from ...kernels.simplex import ends, exchange
 from ...kernels.vectors import inner
 from ..certificate import Check, LearningCertificate, Proven, multipliers, relative
 from ..result import LearningResult
@@ -220,15 +221,11 @@ class Bundle:
             alpha, best, v = newest, alone, at
         for _ in range(n_steps if len(alpha) > 1 else 0):
             slope = np.array([one.offset + inner(one.slope, v) for one in self.minorants])
-            up = int(np.argmax(slope))
-            down = int(np.argmin(np.where(alpha > 0, slope, np.inf)))
-            if up == down or slope[up] - slope[down] <= 1e-3 * abs(best) * 1e-6:
+            high, low = ends(slope, alpha)
+            if slope[high] - slope[low] <= 1e-9 * abs(best):
                 break
-            change = self.minorants[up].slope - self.minorants[down].slope
-            step = min(float(alpha[down]), objective.modulus * (slope[up] - slope[down]) / max(inner(change, change), 1e-300))
-            moved = alpha.copy()
-            moved[up] += step
-            moved[down] = max(0.0, moved[down] - step)
+            change, moved = self.minorants[high].slope - self.minorants[low].slope, alpha.copy()
+            exchange(moved, high, low, slope[high] - slope[low], inner(change, change) / objective.modulus)
             moved /= moved.sum()
             value, at = dual_value(self.minorants, moved, objective)
             if value <= best:
