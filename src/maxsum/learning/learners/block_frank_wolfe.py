@@ -11,6 +11,7 @@ import numpy as np
 from ...core.parameters import Flag, Maybe, WholeNumber, settings
 from ..certificate import DualCertificate, relative
 from ..driver import Learner, Training
+from ..dual.model import TUNING as MASTER
 from ..dual.planes import PlaneStore, few_weights
 from ..dual.regions import RegionStore, fits
 from ..objectives.base import Answer
@@ -20,14 +21,37 @@ from ..oracles.relaxed import Relaxed
 from ..protocols import HasDesign, HasOracle, HasPlanes
 from ..state import REBUILT
 
-_BATCH, _REGION_BATCH = 8, 2
-_STEPS, _VECTOR_STEPS = 10, 100
-_OFTEN = 10
-_LAST_SHARE = 0.1  # of the limit, the most that is kept free for a last evaluation
-_NEAR, _DEAR_NEAR = 2.5, 1.0
-_ALL = 4
-_VECTORISED = 0.4
-_ACTIVE = 0.5
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of `BlockFrankWolfe`. Work is counted in operations; what is compared is always work with work."""
+
+    batch: int = 8  # fewest examples of a batch: smaller ones ask at newer weights, and cost more calls
+    region_batch: int = 2  # the same with regions, where an example is a large graph
+    steps: int = 10  # pairwise steps of a visit of planes that are labellings
+    vector_steps: int = 100  # the same where planes are vectors, and a step costs less
+    often: int = 10  # rounds after which the objective is evaluated anyway
+    last_share: float = 0.1  # of the limit, the most that is kept free for a last evaluation
+    near: float = 2.5  # estimated gap, in tolerances, at which an evaluation may be the last; estimates are too high
+    near_inexact: float = 1.0  # the same where oracles only bracket, and an evaluation costs more than a round
+    all_examples: int = 4  # every so many batches cached passes visit all examples, not the active ones alone
+    active: float = 0.5  # of the mean gap: examples below are passed over in between
+    vectorised: float = 0.4  # what an operation of an oracle counts: its loops are vectorised, those of cached passes are not
+
+    # The master (see `BlockFrankWolfe`). Found on the 40 tasks of ``python -m benchmarks panel``.
+    patience: int = 5  # rounds of block steps before their progress is judged
+    window: int = 5  # rounds that progress is judged by
+    rounds_a_decade: float = 15.0  # rounds with the master that a tenth of the gap is expected to take: 10 to 20 were seen
+    setup_work: float = 3e6  # operations that a round with the master costs however small it is
+    cubic_work: float = 10.0  # operations for the cube of the number of planes, of the interior point method
+    pull: float = 0.3  # share of the master's solution in the weights that are asked; the rest are the best so far. 0.2 and 0.5 took 0.9 and 1.2 times as long
+    precision: float = 0.3  # of the tolerance, to which the master is solved; 0.1 took up to three times as long
+    gap_share: float = 0.1  # of the present gap, below which the master need not be solved while the gap is large
+    most_planes: int = 400  # of an example, while the master keeps them: few planes are found again and again
+    retreat: float = 2.0  # times the work that block steps promised, at which the master is given up for them
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -35,6 +59,10 @@ class BlockFrankWolfe(Learner):
     r"""Dual block-coordinate ascent: the oracle gives each example a new plane, pairwise steps with closed-form line search
     improve the multipliers of its own planes, and passes over stored planes go on as long as they gain more for their work
     than calls of the oracle do.
+
+    Block steps crawl where features are badly scaled or C is large: then the *master* takes over, the exact quadratic program over all
+    planes kept (`DualModel.correct`), with the oracle asked between its solution and the best weights so far (in-out separation;
+    Ben-Ameur & Neto 2007). Which of the two goes on is decided by the work that the progress of either promises to take.
 
     .. math:: \max_\alpha \sum_i \alpha_i b_i - \tfrac12\|w(\alpha)\|^2
 
@@ -56,6 +84,8 @@ class BlockFrankWolfe(Learner):
         Draw examples in proportion to their last known gaps.
     regions : bool
         Keep planes region by region (`RegionStore`) where labellings of large graphs with cycles are learned by their linear relaxation.
+    master : bool
+        Solve the quadratic program over all planes where block steps crawl.
     """
 
     requires: ClassVar[tuple[Any, ...]] = (HasPlanes, HasDesign, HasOracle)
@@ -67,6 +97,7 @@ class BlockFrankWolfe(Learner):
     averaging: bool = False
     gap_sampling: bool = False
     regions: bool = True
+    master: bool = True
 
     _parameters = settings(
         batch=Maybe(WholeNumber(1)),
@@ -76,6 +107,7 @@ class BlockFrankWolfe(Learner):
         averaging=Flag(),
         gap_sampling=Flag(),
         regions=Flag(),
+        master=Flag(),
     )
 
     def init(self, objective: MarginObjective, training: Training, start: Any = None) -> BlockState:
@@ -85,7 +117,7 @@ class BlockFrankWolfe(Learner):
             store.rescale(objective.c)
         else:
             store = RegionStore(objective) if by_regions else PlaneStore(objective, self.max_planes)
-        random, fewest = np.random.default_rng(self.random_state), _REGION_BATCH if by_regions else _BATCH
+        random, fewest = np.random.default_rng(self.random_state), TUNING.region_batch if by_regions else TUNING.batch
         state = BlockState(self, objective, store, random, fewest)
         state.dual = store.refresh()
         return state
@@ -96,13 +128,18 @@ class BlockFrankWolfe(Learner):
         if not np.isfinite(training.primal):
             state.evaluate(training)
             return
-        exact, most = state.objective.exact, self.tol * (_NEAR if state.objective.exact else _DEAR_NEAR)
+        if state.mastered:
+            state.master_round(training)
+            training.extra["planes"] = state.store
+            return
+        exact, most = state.objective.exact, self.tol * (TUNING.near if state.objective.exact else TUNING.near_inexact)
         estimate = state.exact_round(training)
         last = training.n_iter + 1 == self.max_iter or training.seconds_left <= 0
-        if estimate <= state.caution * most or training.n_iter % _OFTEN == 0 or last:
+        if estimate <= state.caution * most or training.n_iter % TUNING.often == 0 or last:
             gap = state.evaluate(training)
             near = min(most, estimate * max(0.5, self.tol / gap)) if not exact and gap > self.tol else most
             state.caution = near / most if most > 0 else 1.0
+        state.judge_blocks(estimate)
         training.extra["planes"] = state.store
 
     def finish(self, state: BlockState, training: Training) -> None:
@@ -124,7 +161,7 @@ class Ascent:
     objective: MarginObjective = field(metadata=REBUILT)
     store: PlaneStore | RegionStore
     random: np.random.Generator
-    fewest: InitVar[int] = _BATCH
+    fewest: InitVar[int] = TUNING.batch
     batch: int = field(init=False, metadata=REBUILT)
     oracle_work: float = field(init=False, metadata=REBUILT)
     gaps: np.ndarray = field(init=False)
@@ -149,14 +186,14 @@ class Ascent:
         relaxed = any(isinstance(key, Relaxed) for key in answer.keys)
         if relaxed and isinstance(self.store, RegionStore) and few_weights(self.objective):
             self.store = self.store.as_planes(self.learner.max_planes)
-        steps = 0 if not self.learner.corrective else _VECTOR_STEPS if self.store.explicit else _STEPS
+        steps = 0 if not self.learner.corrective else TUNING.vector_steps if self.store.explicit else TUNING.steps
         gain, work = self.store.add(answer.examples, answer.keys, steps, self.exact_gaps)
         work += self.oracle_work * len(answer.examples)
         order, store = self.random.permutation(self.objective.n_examples), self.store
-        if not store.explicit and self.absorbed % _ALL:
-            order = order[self.gaps[order] > _ACTIVE * self.gaps.mean()]
+        if not store.explicit and self.absorbed % TUNING.all_examples:
+            order = order[self.gaps[order] > TUNING.active * self.gaps.mean()]
         self.absorbed += 1
-        active = 0.0 if store.explicit else _ACTIVE
+        active = 0.0 if store.explicit else TUNING.active
         least = 1e-12 * abs(self.dual)
         self.work += store.ascend(order, self.learner.cached_passes, steps, active, least, gain, work, self.gaps)[1]
 
@@ -188,11 +225,23 @@ class BlockState(Ascent):
         Weighted average of the weights of all batches so far, where `BlockFrankWolfe.averaging` wants it; ``steps`` is their number.
     caution : float
         Part of the usual distance to the tolerance at which an evaluation is worth its while: evaluations that came too early lower it.
+    mastered : bool
+        Whether the master goes on, not block steps.
+    progress : ndarray (rounds, 2)
+        Relative gap and work so far after the last rounds of the way of going on now.
+    promised : float
+        Work that block steps promised to need when they were left.
+    doubt : float
+        How many times more than the master block steps have to promise to be left for it; doubles with every retreat.
     """
 
     mean: np.ndarray = field(init=False)
     steps: int = 0
     caution: float = 1.0
+    mastered: bool = False
+    progress: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    promised: float = np.inf
+    doubt: float = 1.0
 
     def __post_init__(self, fewest: int) -> None:
         super().__post_init__(fewest)
@@ -206,12 +255,16 @@ class BlockState(Ascent):
         """The proof of the dual value."""
         return self.store.certificate()
 
-    def evaluate(self, training: Training) -> float:
-        """Ask all examples at one point: a primal value, and a new plane for each; returns the relative gap there."""
+    def evaluate(self, training: Training, centre: np.ndarray | None = None) -> float:
+        """Ask all examples at one point, or between it and ``centre``: a primal value, and a new plane for each; returns the relative gap
+        there."""
         started = training.clock.used
         self.dual = self.store.refresh()
         training.bound(self.dual, self.certificate)
-        for w in (self.query(), self.objective.repair(self.mean)) if self.learner.averaging else (self.query(),):
+        at = self.query()
+        if centre is not None:
+            at = self.objective.repair(centre + TUNING.pull * (at - centre))
+        for w in (at, self.objective.repair(self.mean)) if self.learner.averaging else (at,):
             answer = self.objective.tighten_brackets(
                 w, self.objective.ask(w), self.dual, self.learner.tol, training.seconds_left
             )
@@ -219,8 +272,54 @@ class BlockState(Ascent):
             training.offer(w, primal, answer.is_proven)
             self.absorb(answer)
         if training.time_limit is not None:  # the last one follows when time is up
-            training.reserve = min(training.clock.used - started, _LAST_SHARE * training.time_limit)
+            training.reserve = min(training.clock.used - started, TUNING.last_share * training.time_limit)
         return relative(primal, self.dual)
+
+    def judge_blocks(self, gap: float) -> None:
+        """After a round of block steps: leave them for the master if that promises to need less work."""
+        self._note(gap)
+        learner, tol = self.learner, self.learner.tol
+        if not (learner.master and learner.corrective) or learner.gap_sampling or tol <= 0 or not tol < gap < np.inf:
+            return
+        if len(self.progress) <= TUNING.patience:
+            return
+        promised = self._work_left(tol)
+        if promised > self.doubt * self.master_work() * TUNING.rounds_a_decade * np.log10(gap / tol):
+            if isinstance(self.store, RegionStore):
+                if not few_weights(self.objective):
+                    return
+                self.store = self.store.as_planes(learner.max_planes)
+            n = max(1, self.objective.n_examples)
+            self.store.max_planes = max(learner.max_planes, min(TUNING.most_planes, MASTER.largest // n))
+            self.mastered, self.promised, self.progress = True, promised, self.progress[:0]
+
+    def master_work(self) -> float:
+        """Operations of a round with the master, for as many planes as there are with weight and one more an example."""
+        n = self.objective.n_examples
+        planes = min(MASTER.largest, n + self.store.n_planes)
+        return TUNING.setup_work + n * self.oracle_work + planes**2 * self.objective.n_weights + TUNING.cubic_work * planes**3.0
+
+    def master_round(self, training: Training) -> None:
+        """Solve the master, ask all examples between its solution and the best weights, and keep their planes."""
+        tol, before = self.learner.tol, training.relative_gap
+        work = self.master_work()
+        self.dual = self.store.correct(TUNING.precision * max(tol, TUNING.gap_share * before), training.seconds_left)
+        self.evaluate(training, training.weights)
+        self.work += work
+        self._note(training.relative_gap)
+        if len(self.progress) > 2 * TUNING.patience and self._work_left(tol) > TUNING.retreat * self.promised:
+            self.mastered, self.progress, self.doubt = False, self.progress[:0], 2 * self.doubt
+            if isinstance(self.store, PlaneStore):
+                self.store.max_planes = self.learner.max_planes
+
+    def _note(self, gap: float) -> None:
+        self.progress = np.concatenate([self.progress[-2 * TUNING.window :], [[gap, self.work]]])
+
+    def _work_left(self, tol: float) -> float:
+        """Operations until the gap is the tolerance, if it goes on falling as in the last rounds; infinite if it does not fall."""
+        gap, work = self.progress[-1 - TUNING.window :].T
+        fallen = np.log(gap[0] / gap[-1]) if 0 < gap[-1] < gap[0] < np.inf else 0.0
+        return float((work[-1] - work[0]) * np.log(gap[-1] / tol) / fallen) if fallen > 0 else np.inf
 
     def exact_round(self, training: Training) -> float:
         """One round over all examples; returns an estimate of the relative gap."""
@@ -247,7 +346,7 @@ def oracle_work(objective: MarginObjective) -> float:
     design, size = objective.design, objective.design.loss.shape[1]
     sweeps = 1 if objective.exact else 8
     work = len(design.x_val) * size + sweeps * (2 * len(design.edges) * size**2 + len(design.truth) * size)
-    return _VECTORISED * work / max(1, objective.n_examples)
+    return TUNING.vectorised * work / max(1, objective.n_examples)
 
 
 def _pack(state: Any) -> np.ndarray:
