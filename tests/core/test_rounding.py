@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import InvalidProblemError, NotAssociativeError
+from maxsum.core.errors import InvalidParameterError, InvalidProblemError, NotAssociativeError
 from maxsum.core.persistency import excluded_labels, fixed_nodes
 from maxsum.core.rounding import expected_rounding, guaranteed_score, nearest, sample_rounding
 from maxsum.inference import TRWS, LinearProgram
@@ -117,7 +117,7 @@ def test_what_cannot_be_rounded():
         expected_rounding(problem, np.ones((2, 3)) / 3)
     with pytest.raises(InvalidProblemError, match="sum to 1"):
         sample_rounding(problem, np.ones((3, 3)))
-    with pytest.raises(InvalidProblemError, match="n_samples"):
+    with pytest.raises(InvalidParameterError, match="n_samples"):
         sample_rounding(problem, np.ones((3, 3)) / 3, n_samples=0)
     repelling = ms.Problem(ms.Graph.complete(3), np.zeros((3, 3)), -np.eye(3))
     with pytest.raises(NotAssociativeError, match=r"edge 0 \(nodes 0-1, table 0\)"):

@@ -1,4 +1,4 @@
-"""Theorem 3 of 003: acyclic and supermodular problems with a unique solution have a strictly trivial equivalent."""
+"""Theorem 3 of Franc & Savchynskyy 2008: acyclic and supermodular problems with a unique solution have a strictly trivial equivalent."""
 
 from __future__ import annotations
 

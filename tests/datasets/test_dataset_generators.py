@@ -79,5 +79,5 @@ def test_shapes_rgb():
     ],
 )
 def test_bad_parameters(make, options, message):
-    with pytest.raises(ms.InvalidSampleError, match=message):
+    with pytest.raises(ms.InvalidParameterError, match=message):
         make(**options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.datasets import colour_codes, make_shape_sorter
 from maxsum.datasets.shape_sorter import PIECES
 
@@ -86,7 +86,7 @@ def test_codes():
     ],
 )
 def test_bad_parameters(options, message):
-    with pytest.raises(InvalidSampleError, match=message):
+    with pytest.raises(InvalidParameterError, match=message):
         make_shape_sorter(**({"n_images": 1, "height": 5, "width": 5} | options))
 
 
@@ -98,5 +98,5 @@ def test_codes_are_of_colours(image):
 
 @pytest.mark.parametrize("bits", [0, 9, 2.0, True])
 def test_bits_of_codes(bits):
-    with pytest.raises(InvalidSampleError, match="bits"):
+    with pytest.raises(InvalidParameterError, match="bits"):
         colour_codes(np.zeros((1, 1, 3), dtype=np.uint8), bits)

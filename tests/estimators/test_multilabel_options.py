@@ -15,7 +15,7 @@ from test_multilabel import data
 
 import maxsum as ms
 from maxsum import MultiLabelClassifier, MultiLabelClassifierCV
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.inference import TRWS
 from maxsum.learning import BlockFrankWolfe
 from maxsum.learning.learners.subset_ascent import SubsetAscent
@@ -168,7 +168,7 @@ def test_losses() -> None:
 )
 def test_bad_options(parameters: dict[str, Any], words: str) -> None:
     net = MultiLabelClassifier(**parameters)
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(InvalidParameterError, match=words):
         net.fit(*data())
     assert not hasattr(net, "weights_")
 

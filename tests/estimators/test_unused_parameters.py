@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError
 from maxsum.learning import CompactQP, LPObjective, ProximalPoint, SmoothedLP, Subgradient
 from maxsum.models import GraphModel
 
@@ -51,7 +51,7 @@ REFUSED = [
 @pytest.mark.parametrize(("options", "name"), REFUSED, ids=range(len(REFUSED)))
 def test_what_would_be_ignored_is_refused(options, name):
     X, y = samples()
-    with pytest.raises(InvalidSampleError, match=name):
+    with pytest.raises(InvalidParameterError, match=name):
         ms.GraphLabeler(max_iter=5, **options).fit(X, y)
 
 
@@ -67,13 +67,13 @@ def test_what_would_be_ignored_is_refused(options, name):
 )
 def test_multi_label(options, name):
     X, Y = table()
-    with pytest.raises(InvalidSampleError, match=name):
+    with pytest.raises(InvalidParameterError, match=name):
         ms.MultiLabelClassifier(max_iter=5, **options).fit(X, Y)
 
 
 def test_smoothing_of_a_single_node_is_refused():
     X, Y = table()
-    with pytest.raises(InvalidSampleError, match="smoothing"):
+    with pytest.raises(InvalidParameterError, match="smoothing"):
         ms.MultiLabelClassifier(surrogate="lp", smoothing=0.1).fit(X, Y @ [1, 2, 4] % 3)
 
 
@@ -102,9 +102,9 @@ def test_the_defaults_pass_everywhere(surrogate):
 def test_learners_refuse_an_oracle_that_they_do_not_ask(learner):
     X, y = samples()
     model = GraphModel().bind(X, y, [0, 1])
-    with pytest.raises(InvalidSampleError, match="asks none"):
+    with pytest.raises(InvalidParameterError, match="asks none"):
         learner.fit(LPObjective(model, oracle="TRWS"))
-    with pytest.raises(InvalidSampleError, match="asks none"):
+    with pytest.raises(InvalidParameterError, match="asks none"):
         SmoothedLP().fit(LPObjective(model, smoothing=0.1, oracle="TRWS"))
     assert learner.fit(LPObjective(model)).objective > 0
     ProximalPoint().fit(LPObjective(model, oracle="bracket"))

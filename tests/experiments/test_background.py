@@ -1,4 +1,4 @@
-"""Backgrounds (001 §5.4): the experiment on made photographs, and (slow) on those of the database."""
+"""Backgrounds (Jancsary, Nowozin & Rother 2013, §5.4): the experiment on made photographs, and (slow) on those of the database."""
 
 from __future__ import annotations
 

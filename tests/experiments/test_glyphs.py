@@ -1,4 +1,4 @@
-"""Covered glyphs (001 §5.3): the experiment on made strokes, and (slow) on rendered characters."""
+"""Covered glyphs (Jancsary, Nowozin & Rother 2013, §5.3): the experiment on made strokes, and (slow) on rendered characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handwritten digits on Sudoku grids (003 §7.3): the experiment on made digits, and (slow) on USPS."""
+"""Handwritten digits on Sudoku grids (Franc & Savchynskyy 2008, §7.3): the experiment on made digits, and (slow) on USPS."""
 
 from __future__ import annotations
 

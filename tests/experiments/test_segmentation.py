@@ -1,4 +1,4 @@
-"""Segmentation (003 §7.1): the experiment on made images, and (slow) on photographs."""
+"""Segmentation (Franc & Savchynskyy 2008, §7.1): the experiment on made images, and (slow) on photographs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxsum import InvalidSampleError, ParseError, experiments
+from maxsum import InvalidParameterError, InvalidSampleError, ParseError, experiments
 from maxsum.experiments import MissingDataError
 from maxsum.experiments import segmentation as own
 
@@ -69,7 +69,7 @@ def test_split(photographs: list[np.ndarray]) -> None:
     assert len(set(names)) == 9 and names != [one.name for part in own.split_images(images, 1, True) for one in part]
     with pytest.raises(InvalidSampleError, match="there are 11 images, wanted 20"):
         own.split_images(images, 0, False)
-    with pytest.raises(InvalidSampleError, match="kind is 'crf'"):
+    with pytest.raises(InvalidParameterError, match="kind is 'crf'"):
         own.classifier("crf")
 
 

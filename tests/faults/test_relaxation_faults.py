@@ -12,7 +12,7 @@ from reference.enumeration import Raw
 from reference.families import build, complete_edges
 
 import maxsum as ms
-from maxsum.core.errors import InvalidProblemError, MaxsumError
+from maxsum.core.errors import InvalidParameterError, InvalidProblemError, MaxsumError
 from maxsum.inference import (
     TRWS,
     AlphaExpansion,
@@ -275,7 +275,7 @@ def test_negative_clique_weights_are_refused() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, -1e-3, float("nan"), float("inf")])
 @pytest.mark.parametrize("counting", ["chains", "trw"])
 def test_a_temperature_that_is_not_positive_is_refused(counting: str, epsilon: float) -> None:
-    with pytest.raises(InvalidProblemError, match=r"epsilon is .*, wanted a finite temperature > 0"):
+    with pytest.raises(InvalidParameterError, match=r"epsilon is .*, wanted a finite temperature > 0"):
         ConvexBP(epsilon=epsilon, counting=counting)
 
 

@@ -19,7 +19,7 @@ from learning_samples import close, data, fit
 from sklearn.exceptions import ConvergenceWarning
 
 import maxsum as ms
-from maxsum.core.errors import CertificateError, CheckpointError, InvalidSampleError, OracleError
+from maxsum.core.errors import CertificateError, CheckpointError, InvalidParameterError, OracleError
 from maxsum.learning import BlockFrankWolfe, MarginObjective
 from maxsum.losses import Hamming, Loss
 from maxsum.models import GraphModel
@@ -234,7 +234,7 @@ class _Own(Loss):
     ],
 )
 def test_fault_57_losses_of_users_that_are_none(change, words):
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(InvalidParameterError, match=words):
         ms.GraphLabeler(loss=_Own(change)).fit(*data())
     assert fit(*data(), loss=_Own(lambda t: 2 * t)).result_.objective > fit(*data()).result_.objective
 

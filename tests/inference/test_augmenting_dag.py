@@ -11,7 +11,7 @@ from reference.families import build, complete_edges, grid_edges, make, random_e
 import maxsum as ms
 from maxsum.core.consistency import locally_consistent, maximal_set
 from maxsum.inference import LinearProgram, TreeDP
-from maxsum.inference.augmenting_dag import AugmentingDAG
+from maxsum.inference.augmenting_dag import AugmentingDAG, Tuning
 from maxsum.inference.prepare import prepare
 from maxsum.kernels import augmenting_dag as kernels
 
@@ -163,7 +163,7 @@ def test_a_tight_relaxation_gives_the_labelling_by_search_among_maximal_labels(m
     for problem in problems:
         result = AugmentingDAG().solve(problem)
         assert result.guarantee == "optimal" and result.score == pytest.approx(problem.edge_weight.sum())
-    monkeypatch.setattr("maxsum.inference.augmenting_dag._CSP_SIZE", 0)
+    monkeypatch.setattr("maxsum.inference.augmenting_dag._TUNING", Tuning(most_csp_cells=0))
     assert sum(AugmentingDAG().solve(problem).guarantee == "optimal" for problem in problems) < 6
 
 
@@ -199,5 +199,5 @@ def test_bad_input_is_refused_with_a_reason():
         with pytest.raises(ms.InvalidProblemError, match="messages"):
             AugmentingDAG().solve(problem, init=init)
     for options in (dict(max_iter=-1), dict(tol=-1.0), dict(tol=float("nan")), dict(ratio=0.0), dict(ratio=1.0)):
-        with pytest.raises(ms.InvalidProblemError, match=r"AugmentingDAG: .* wanted"):
+        with pytest.raises(ms.InvalidParameterError, match=r"AugmentingDAG: .* wanted"):
             AugmentingDAG(**options)

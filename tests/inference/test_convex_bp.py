@@ -249,7 +249,7 @@ def test_many_weights_of_one_table_need_no_bank(monkeypatch):
     graph = ms.Graph.grid(5, 5)
     problem = ms.Problem(graph, rng.normal(size=(25, 3)), tables=rng.normal(size=(3, 3)), edge_weight=rng.exponential(size=40))
     wide = ConvexBP(max_iter=50).solve(problem)
-    monkeypatch.setattr(convex_bp, "_LARGE", 10)
+    monkeypatch.setattr(convex_bp, "_TUNING", convex_bp.Tuning(large_cells=10))
     assert convex_bp._weighted_tables(prepare(problem).net)[1].shape == (1, 3, 3)
     narrow = ConvexBP(max_iter=50).solve(problem)
     assert narrow.bound == pytest.approx(wide.bound, abs=1e-6) and narrow.score == pytest.approx(wide.score)
@@ -293,9 +293,9 @@ def test_options_have_an_effect():
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_temperature_must_be_positive(epsilon):
-    with pytest.raises(ms.InvalidProblemError, match=r"epsilon is .*, wanted a finite temperature > 0"):
+    with pytest.raises(ms.InvalidParameterError, match=r"epsilon is .*, wanted a finite temperature > 0"):
         ConvexBP(epsilon=epsilon)
-    with pytest.raises(ms.InvalidProblemError, match="epsilon is"):
+    with pytest.raises(ms.InvalidParameterError, match="epsilon is"):
         smoothed_height(dense(3, 2, 0), epsilon=epsilon)
 
 
@@ -311,5 +311,5 @@ def test_bad_input_is_refused_with_a_reason():
         with pytest.raises(ms.InvalidProblemError, match="messages"):
             smoothed_height(problem, bad, epsilon=1.0)
     for options in (dict(counting="bethe"), dict(max_iter=-1), dict(tol=-1.0), dict(tol=float("nan"))):
-        with pytest.raises(ms.InvalidProblemError, match="wanted"):
+        with pytest.raises(ms.InvalidParameterError, match="wanted"):
             ConvexBP(**options)

@@ -6,7 +6,7 @@ from reference.dense_lp import local_polytope_value
 from reference.families import make
 
 import maxsum as ms
-from maxsum.core.errors import InvalidProblemError, UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.inference import TRWS, LinearProgram, TreeDP
 from maxsum.inference.bundle import Bundle
 from maxsum.inference.decomposition import DualDecomposition, Trees
@@ -183,7 +183,7 @@ def test_cliques_and_bad_parameters_are_refused():
     with pytest.raises(UnsupportedProblemError, match="cliques"):
         DualDecomposition().solve(cliques)
     for bad in (dict(steps="newton"), dict(max_iter=0), dict(tol=-1.0), dict(tol=np.nan)):
-        with pytest.raises(InvalidProblemError, match=next(iter(bad))):
+        with pytest.raises(InvalidParameterError, match=next(iter(bad))):
             DualDecomposition(**bad)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import InvalidProblemError, UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.inference import LinearProgram, MaxFlow, TreeDP
 from maxsum.inference.expansion import AlphaExpansion, Expander, expand
 from maxsum.inference.linear_program import roundings
@@ -204,7 +204,7 @@ def test_what_is_not_supported_has_a_witness():
     assert not AlphaExpansion().supports(ms.Problem(ms.Graph.chain(2), np.zeros((2, 3)), np.eye(3), edge_weight=[-1.0]))
     assert not AlphaExpansion().supports(ms.Problem(ms.Graph.chain(2), np.zeros((2, 2)), np.diag([-np.inf, 0.0])))
     assert AlphaExpansion().supports(ms.Problem(ms.Graph.chain(2), np.zeros((2, 3)), -np.eye(3), edge_weight=[-1.0]))
-    with pytest.raises(InvalidProblemError, match="max_iter"):
+    with pytest.raises(InvalidParameterError, match="max_iter"):
         AlphaExpansion(max_iter=-1)
 
 

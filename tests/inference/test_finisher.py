@@ -6,7 +6,7 @@ from reference.dense_lp import local_polytope_value
 from reference.families import FAMILIES, make
 
 import maxsum as ms
-from maxsum.core.errors import InvalidProblemError, UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.inference import TRWS, LinearProgram
 from maxsum.inference.finisher import LPFinisher, _narrow
 from maxsum.inference.interior import iterate
@@ -138,7 +138,7 @@ def test_a_warm_start_is_not_worse_and_limits_are_kept():
 
 def test_bad_parameters_and_cliques():
     for bad in (dict(method="guess"), dict(tol=-1.0), dict(max_iter=0)):
-        with pytest.raises(InvalidProblemError, match=next(iter(bad))):
+        with pytest.raises(InvalidParameterError, match=next(iter(bad))):
             LPFinisher(**bad)
     problem = ms.Problem(ms.Graph.complete(3), np.zeros((3, 2)), -np.eye(2), cliques=[([0, 1, 2], [1.0, 0.0])])
     with pytest.raises(UnsupportedProblemError, match="cliques"):

@@ -115,10 +115,10 @@ def test_limits_and_bad_parameters():
     assert result.termination == "time_limit" and result.seconds < 2 and result.guarantee == "feasible"
     stopped = LocalSearch(max_iter=10**9).solve(problem, callback=lambda point: True)
     assert stopped.termination == "stopped" and stopped.labels is not None
-    with pytest.raises(ms.InvalidProblemError, match="max_iter is -1"):
+    with pytest.raises(ms.InvalidParameterError, match="max_iter is -1"):
         LocalSearch(max_iter=-1)
     for bad in (-1, 0.5, True):
-        with pytest.raises(ms.InvalidProblemError, match="random_state is"):
+        with pytest.raises(ms.InvalidParameterError, match="random_state is"):
             LocalSearch(random_state=bad)
 
 

@@ -177,7 +177,7 @@ def test_options_shorten_the_run(option, value):
 
 @pytest.mark.parametrize("options", [dict(tol=-1.0), dict(tol=np.nan), dict(max_iter=-1)])
 def test_bad_options_are_refused(options):
-    with pytest.raises(ms.InvalidProblemError, match=f"QPRelaxation: {next(iter(options))} is"):
+    with pytest.raises(ms.InvalidParameterError, match=f"QPRelaxation: {next(iter(options))} is"):
         QPRelaxation(**options)
 
 

@@ -319,9 +319,6 @@ def test_bad_forms_are_refused(change, message):
         (dict(theta=[[0, 0], [0, 0], [np.inf, np.inf]]), "node 2 has no allowed label"),
         (dict(init=np.zeros((3, 3))), r"init has shape \(3, 3\), wanted \(3, 2\)"),
         (dict(init=np.full((3, 2), np.nan)), "init holds nan"),
-        (dict(tol=-1.0), "tol is -1.0"),
-        (dict(max_iter=-1), "max_iter is -1"),
-        (dict(time_limit=-1.0), "time_limit is -1.0"),
         (dict(parts=[0, 2]), "wanted node offsets that rise from 0 to 3"),
         (dict(form=np.eye(6)), "form is a ndarray, wanted a BlockForm or an object with shape and matvec"),
         (dict(form=LinearOperator((5, 5), matvec=lambda x: x)), r"the operator has shape \(5, 5\), wanted \(6, 6\)"),
@@ -342,6 +339,13 @@ def test_bad_calls_are_refused(change, message):
     minimise_simplex_qp(**good)
     with pytest.raises(ms.InvalidProblemError, match=message):
         minimise_simplex_qp(**{**good, **change})
+
+
+@pytest.mark.parametrize("setting", [dict(tol=-1.0), dict(max_iter=-1), dict(time_limit=-1.0), dict(allowed=-1.0)], ids=str)
+def test_bad_settings_are_refused(setting):
+    ((name, value),) = setting.items()
+    with pytest.raises(ms.InvalidParameterError, match=f"{name} is {value}, wanted"):
+        minimise_simplex_qp([[0.0, 1.0], [0.5, 0.0], [2.0, 0.0]], BlockForm(**GOOD), **setting)
 
 
 def test_steps_in_the_null_space_are_not_taken_for_negative_curvature():

@@ -1,4 +1,4 @@
-"""Associative Markov networks (004): cliques, the compact programme and its dual, non-negative weights, node kernels."""
+"""Associative Markov networks (Taskar, Chatalbashev & Koller 2004): cliques, the compact programme and its dual, non-negative weights, node kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError, NotAssociativeError, UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, NotAssociativeError, UnsupportedProblemError
 from maxsum.core.rounding import expected_rounding, sample_rounding
 from maxsum.learning import (
     BlockFrankWolfe,
@@ -71,7 +71,7 @@ def random_problem(n_nodes, n_labels, n_cliques, seed):
 
 
 def relaxation(problem):
-    """The linear programs (1) and (2) of 004 by HiGHS: value and node variables. Edges are cliques of two."""
+    """The linear programs (1) and (2) of Taskar, Chatalbashev & Koller 2004 by HiGHS: value and node variables. Edges are cliques of two."""
     n, size = problem.unary.shape
     terms = [(edge, np.diag(table)) for edge, table in zip(problem.graph.edges, problem.edge_scores(), strict=True)]
     terms += [(problem.cliques.members(c), problem.cliques.weights[c]) for c in range(len(problem.cliques))]
@@ -343,5 +343,5 @@ def test_a_kernel_gives_the_support_vector_expansion():
 )
 def test_bad_kernels(kernel, words):
     own, labels = samples(2)
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(InvalidParameterError, match=words):
         GraphModel(features=KernelMap(kernel), potentials="associative").bind(own, labels)

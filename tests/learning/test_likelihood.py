@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import CertificateError, InvalidSampleError, UnsupportedProblemError
+from maxsum.core.errors import CertificateError, InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Guarantee, Termination
 from maxsum.inference.log_partition import LogPartition
 from maxsum.learning import LikelihoodObjective, MarginObjective, MaximumLikelihood, ProjectedQuasiNewton
@@ -385,7 +385,7 @@ def test_one_label_and_one_node():
 def test_bad_input():
     objective = objective_of()
     for C in (0.0, -1.0, np.nan, True):
-        with pytest.raises(InvalidSampleError, match="C is"):
+        with pytest.raises(InvalidParameterError, match="C is"):
             LikelihoodObjective(objective.model, C=C)
     with pytest.raises(InvalidSampleError, match="sample_weight"):
         LikelihoodObjective(objective.model, sample_weight=[1.0])

@@ -1,4 +1,4 @@
-"""Algorithm 1 of 000 and the subgradient algorithm: optimum, bounds, descent, limits, bad input."""
+"""Algorithm 1 of Franc & Laskov 2011 and the subgradient algorithm: optimum, bounds, descent, limits, bad input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError, UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.datasets import make_shape_sorter
 from maxsum.datasets.shape_sorter import colour_codes
@@ -246,7 +246,7 @@ def test_subgradient_converges_with_true_bounds():
     ],
 )  # fmt: skip
 def test_bad_parameters(options, word):
-    with pytest.raises(InvalidSampleError, match=word):
+    with pytest.raises(InvalidParameterError, match=word):
         ProximalPoint(**options).fit(lp_objective())
 
 
@@ -254,7 +254,7 @@ def test_other_objectives_are_refused():
     obj = lp_objective()
     with pytest.raises(UnsupportedProblemError, match="HasRelaxation"):
         ProximalPoint().fit(MarginObjective(obj.model))
-    with pytest.raises(InvalidSampleError, match="step"):
+    with pytest.raises(InvalidParameterError, match="step"):
         Subgradient(step_size=0.0).fit(obj)
     smooth = lp_objective(smoothing=0.1)
     for learner in (ProximalPoint(), Subgradient()):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.kernels.net import adjacency, memberships
 from maxsum.kernels.region_planes import base_plane, vectors
@@ -178,5 +178,5 @@ def test_what_it_refuses():
         RegionBundle().fit(objective(potentials="supermodular"))
     with pytest.raises(UnsupportedProblemError, match="smoothing"):
         RegionBundle().fit(LPObjective(own.model, smoothing=0.1))
-    with pytest.raises(UnsupportedProblemError, match="heaviness"):
+    with pytest.raises(InvalidParameterError, match="heaviness"):
         RegionBundle(heaviness=0.0).fit(own)

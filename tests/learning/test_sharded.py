@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxsum.core.errors import CertificateError, CheckpointError, ExecutorError, InvalidSampleError, UnsupportedProblemError
+from maxsum.core.errors import CertificateError, CheckpointError, ExecutorError, InvalidParameterError, UnsupportedProblemError
 from maxsum.executors.base import as_executor
 from maxsum.learning import (
     AggregatedObjective,
@@ -313,7 +313,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(UnsupportedProblemError, match="ShardAscent"):
         CuttingPlane().fit(ShardedObjective(source))
     for width in (0, True, 1.5):
-        with pytest.raises(InvalidSampleError, match="width"):
+        with pytest.raises(InvalidParameterError, match="width"):
             ShardAscent(width=width).fit(ShardedObjective(source))
 
 

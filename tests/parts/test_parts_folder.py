@@ -54,7 +54,7 @@ def test_tiles():
     assert tile_parts((4, 5), (2, 3)).reshape(4, 5).tolist() == [[0, 0, 0, 1, 1]] * 2 + [[2, 2, 2, 3, 3]] * 2
     with pytest.raises(ms.InvalidGraphError, match="sizes >= 1"):
         tile_parts((4, 5), (0, 3))
-    with pytest.raises(ms.InvalidGraphError, match="nodes >= 1"):
+    with pytest.raises(ms.InvalidParameterError, match="nodes >= 1"):
         grow_parts(ms.Graph.chain(3), 0)
 
 
@@ -122,7 +122,7 @@ def test_without_manifest_there_is_no_graph(tmp_path):
     with pytest.raises(ms.ParseError, match=r"manifest\.json"):
         open_parts(tmp_path / "a")
     written(tmp_path / "b")
-    with pytest.raises(ms.InvalidSampleError, match="already"):
+    with pytest.raises(ms.InvalidParameterError, match="already"):
         written(tmp_path / "b")
 
 

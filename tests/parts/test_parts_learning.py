@@ -141,11 +141,11 @@ def test_bad_input(tmp_path):
     model = GraphModel()
     with pytest.raises(ms.InvalidSampleError, match="holds no labels"):
         PartsObjective(bare, tmp_path / "w", model, range(K))
-    with pytest.raises(ms.InvalidSampleError, match="classes are not given"):
+    with pytest.raises(ms.InvalidParameterError, match="classes are not given"):
         PartsObjective(bare, tmp_path / "w", model)
-    with pytest.raises(ms.InvalidSampleError, match="homogeneous"):
+    with pytest.raises(ms.InvalidParameterError, match="homogeneous"):
         PartsObjective(bare, tmp_path / "w", GraphModel(homogeneous=False), range(K))
-    with pytest.raises(ms.InvalidSampleError, match="normalised"):
+    with pytest.raises(ms.InvalidParameterError, match="normalised"):
         PartsObjective(bare, tmp_path / "w", model, range(K), loss=Hamming(normalised=True))
     few = write_grid([(x[:6], y[:6]), (x[6:], y[6:] + 1)], tmp_path / "few")
     with pytest.raises(ms.InvalidSampleError, match=r"holds label 3, wanted 0\.\.2"):

@@ -49,7 +49,11 @@ from .scale import score_rounding
 from .search_certificate import MAX_EFFORT, MAX_PASSES, SearchCertificate
 from .validation import LARGEST, as_labels
 
-_VERSION, _OLD_VERSION = 2, 1
+_VERSION = 2  # of the format of answer files: what is written
+_OLD_VERSION = 1  # the oldest that is read
+_TEXT_LIMIT = 200  # bytes of a text in an answer, so that a file from a stranger cannot fill a terminal
+# Bytes of a member up to which it is deflated: reading one never allocates much more than that beyond the file's size.
+_INFLATED = 2**25
 _COMMON = {"answer", "form", "solver", "score", "bound"}
 _SINCE_2 = {"guarantee"}
 _OLD_BOXES = ("parent", "node", "label", "relation", "message_set")
@@ -62,9 +66,6 @@ _FORMS: dict[str, set[str]] = {
     "search": {*_BOXES, "ptr", "index", "value", "level"},
     "quadratic": {"edge", "mu"},
 }
-_TEXT_LIMIT = 200
-_INFLATED = 2**25
-"""Bytes up to which a member is deflated: reading a file never allocates much more than its own size and this for each member."""
 
 
 @dataclass(frozen=True, eq=False)

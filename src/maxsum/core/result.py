@@ -53,6 +53,7 @@ class TracePoint:
 
     @property
     def gap(self) -> float:
+        """``bound - score`` at that moment."""
         return self.bound - self.score
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .errors import InvalidProblemError, NotAssociativeError
+from .parameters import WholeNumber, check_value
 from .validation import as_float
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def sample_rounding(problem: Problem, marginals: Any, random_state: Any = None, 
         Seed.
     n_samples : int
     """
-    if not n_samples >= 1:
-        raise InvalidProblemError(f"sample_rounding: n_samples is {n_samples}, wanted 1 or more.")
+    check_value("n_samples", n_samples, WholeNumber(1, wanted="1 or more"), "sample_rounding")
     mu = _distribution(problem, marginals)
     rng = np.random.default_rng(random_state)
     best, best_score = None, -np.inf

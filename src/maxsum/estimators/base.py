@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.parameters import Elsewhere, Flag, OneOf, settings
 from ..learning.driver import Learner
 from ..learning.objectives.margin import MarginObjective
 from ..learning.objectives.smooth import SmoothObjective
@@ -44,7 +45,6 @@ from .convex import CONVEX, as_convex, sample_operators, tree_model, warm_weight
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
 from .params import NestedParameters
 from .prediction import Prediction, as_labels
-from .solving import as_jobs
 from .targets import Coding
 
 
@@ -56,6 +56,7 @@ class Data(NamedTuple):
     weight: np.ndarray
 
     def take(self, which: np.ndarray) -> Data:
+        """Some of the samples, with labels and weights."""
         return Data([self.items[j] for j in which], [self.labels[j] for j in which], self.weight[which])
 
 
@@ -97,6 +98,13 @@ class Labeler(NestedParameters, Prediction, ABC):
     warm_start: bool
     homogeneous: bool = True
     tie: Any = None
+
+    _parameters = settings(
+        surrogate=OneOf(*SURROGATES, "auto"),
+        features=Elsewhere("'auto' or NodeFeatures, as `GraphModel` takes them"),
+        symmetric=Flag(),
+        classes=Elsewhere("None, or all labels that exist, as `bind` takes them"),
+    )
 
     def _keep(self, given: dict[str, Any]) -> None:
         """Arguments of ``__init__`` as attributes."""
@@ -164,7 +172,7 @@ class Labeler(NestedParameters, Prediction, ABC):
 
             return fit_shards(self, X, executor)  # type: ignore[no-any-return]
         if executor is not None:
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"executor is {executor!r}, but X is in memory; wanted n_jobs=... for threads, or X=ShardedDataset(folder)."
             )
         clock = started(self)
@@ -192,7 +200,6 @@ class Labeler(NestedParameters, Prediction, ABC):
 
     def _prepare(self, data: Data, C: float, classes: Any = None, features: Any = None) -> TrainingPlan:
         """Learner and objective; ``classes`` and ``features`` in the place of those of the estimator, if they are given."""
-        as_jobs(self.n_jobs)
         name = as_surrogate(self.surrogate)
         surrogate = SURROGATES[name]
         learner = choose_learner(self, default_learner(self, surrogate))
@@ -306,6 +313,7 @@ class Labeler(NestedParameters, Prediction, ABC):
 
     @property
     def weight_names_(self) -> list[str]:
+        """Names of the weights, in the order of ``weights_``."""
         check_is_fitted(self, "model_")
         return self.model_.names
 

@@ -16,6 +16,8 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from ..core.memory import check_room
+from ..core.parameters import Elsewhere, OneOf, settings
 from ..core.result import Result
 from ..executors.threads import thread_map
 from ..inference.base import Solver
@@ -31,11 +33,11 @@ from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
 from .choices import check_likelihood, started, unfinished, within
 from .convex import convex_blocks, is_convex, points, results, warm_weights
-from .memory import check_room, multilabel_bytes
+from .memory import multilabel_bytes
 from .multilabel_data import Data, hidden, named_samples, read_target, same_data, with_bias
-from .multilabel_training import LabelSetPlan, minimise, prepare
+from .multilabel_training import SURROGATES, LabelSetPlan, minimise, prepare
 from .params import NestedParameters
-from .solving import as_jobs, best, default_solver, given_solver, label_gains, own_solver, predicted
+from .solving import SOME_JOBS, as_jobs, best, default_solver, given_solver, label_gains, own_solver, predicted
 
 
 class MultiLabelClassifier(ClassifierMixin, NestedParameters):
@@ -169,6 +171,12 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         self.solver = solver
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
+
+    _parameters = settings(
+        surrogate=OneOf(*SURROGATES, "auto"),
+        label_graph=Elsewhere("the name of a graph, or pairs of labels that the data have"),
+        n_jobs=SOME_JOBS,
+    )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from ..core.graph import Graph
 from ..inference.base import Clock
 from ..learning import registry
@@ -38,7 +38,19 @@ from .memory import check_room, multilabel_bytes
 from .multilabel_data import Data, Target, class_costs, for_graph, merged, partly_known, weighted
 from .solving import as_jobs, default_solver
 
-_PATIENCE, _HOPELESS = 100, 0.3
+
+@dataclass(frozen=True)
+class Tuning:
+    """When `SubsetAscent` is left for another learner."""
+
+    patience: int = 100  # passes that it has in any case: gaps say little before
+    # Relative gap above which another learner takes over then: features of very unequal scale, where its steps crawl.
+    hopeless: float = 0.3
+
+
+_TUNING = Tuning()
+
+
 LEARNERS = tuple(name for name, entry in registry.LEARNERS.items() if entry.sets)
 SURROGATES = ("margin", "lp", *CONVEX, "likelihood")
 
@@ -78,7 +90,7 @@ def prepare(estimator: Any, data: Data, C: float) -> LabelSetPlan:
         if surrogate == "likelihood":
             return _likelihood(estimator, plain, plain, target, C, weight)
         if estimator.smoothing > 0:
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"smoothing is {estimator.smoothing!r} for classes that exclude each other, wanted 0: a single node has no relaxation to smooth."
             )
         single = MarginObjective(plain, C, loss, oracle, weight, jobs)
@@ -164,16 +176,16 @@ def minimise(estimator: Any, objective: Any, learner: Learner, planes: Any) -> L
     slow, clock = [], Clock(learner.time_limit)
 
     def watch(point: LearningPoint) -> Any:
-        if point.iteration >= _PATIENCE and point.relative_gap > _HOPELESS:
+        if point.iteration >= _TUNING.patience and point.relative_gap > _TUNING.hopeless:
             slow.append(point)
         return slow or (estimator.callback is not None and estimator.callback(point))
 
     result = learner.fit(objective, watch, planes)
-    if not slow or learner.max_iter <= _PATIENCE:
+    if not slow or learner.max_iter <= _TUNING.patience:
         return result
     second = CuttingPlane(
         tol=learner.tol,
-        max_iter=learner.max_iter - _PATIENCE,
+        max_iter=learner.max_iter - _TUNING.patience,
         time_limit=None if learner.time_limit is None else clock.left,
         random_state=learner.random_state,
         checkpoint=None if learner.checkpoint is None else f"{learner.checkpoint}.second",
@@ -184,7 +196,7 @@ def minimise(estimator: Any, objective: Any, learner: Learner, planes: Any) -> L
         return result
     return replace(
         other,
-        message=f"{other.message} SubsetAscent was left at a gap of {slow[0].relative_gap:.2g} after {_PATIENCE} passes: are "
+        message=f"{other.message} SubsetAscent was left at a gap of {slow[0].relative_gap:.2g} after {_TUNING.patience} passes: are "
         "features of very different size, or far from 0?",
         n_iter=result.n_iter + other.n_iter,
         n_oracle_calls=result.n_oracle_calls + other.n_oracle_calls,

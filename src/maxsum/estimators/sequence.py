@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
+from ..core.parameters import OneOf, settings
 from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..learning.objectives.margin import MarginObjective, loss_table
@@ -87,6 +88,10 @@ class SequenceLabeler(Labeler):
     ):
         self._keep(locals())
 
+    _parameters = settings(
+        order=OneOf(1, 2, wanted="1 or 2. Features of the items around an item, in its dict or row, see further")
+    )
+
     def _list(self, X: Any) -> list[Any]:
         shape = getattr(X, "shape", None)
         if hasattr(X, "tocsr") or (shape is not None and len(shape) == 2):
@@ -102,10 +107,6 @@ class SequenceLabeler(Labeler):
         return items
 
     def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
-        if isinstance(self.order, bool) or self.order not in (1, 2):
-            raise InvalidSampleError(
-                f"order is {self.order!r}, wanted 1 or 2. Features of the items around an item, in its dict or row, see further."
-            )
         if self.order == 2:
             _check_second(self)
         return {}
@@ -162,16 +163,16 @@ class SequenceLabeler(Labeler):
 def _check_second(labeler: Any) -> None:
     """Refuse what chains over pairs do not have."""
     if not (labeler.potentials == "general" or is_auto(labeler.potentials)) or labeler.symmetric:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"order is 2 with potentials={labeler.potentials!r}, symmetric={labeler.symmetric!r}; wanted potentials='general' and "
             "symmetric=False, as scores of three labels have no such restriction. Or use order=1."
         )
     if as_surrogate(labeler.surrogate) != "margin":
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"order is 2 with surrogate={labeler.surrogate!r}, wanted 'margin': labels of pairs exclude each other. Or use order=1."
         )
     if labeler.oracle is not None and not is_auto(labeler.oracle):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"order is 2 with oracle={labeler.oracle!r}, wanted None: chains over pairs have an exact oracle of their own."
         )
 

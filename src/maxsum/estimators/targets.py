@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..models.bound import BoundModel
 from ..models.sample import GraphSample
 
-UNKNOWN, UNSEEN = -1, -2
+UNKNOWN = -1  # a label that was not given
+UNSEEN = -2  # a label that is none of the classes
 
 
 def unmasked(labels: Any) -> Any:
@@ -85,9 +86,9 @@ class Coding(NamedTuple):
         try:
             number = {label: i for i, label in enumerate(ordered)}
         except TypeError as error:
-            raise InvalidSampleError(f"classes is {classes!r}, wanted a list of hashable labels ({error}).") from error
+            raise InvalidParameterError(f"classes is {classes!r}, wanted a list of hashable labels ({error}).") from error
         if len(number) != len(ordered):
-            raise InvalidSampleError(f"classes is {classes!r}, wanted different labels.")
+            raise InvalidParameterError(f"classes is {classes!r}, wanted different labels.")
         outside = np.empty(len(ordered), dtype=object)
         outside[:] = ordered
         rule = Rule(outside, number)

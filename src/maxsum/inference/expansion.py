@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.certificate import MessageCertificate
 from ..core.errors import InvalidProblemError
+from ..core.parameters import Flag, WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..kernels import expansion, maxflow
@@ -84,9 +85,10 @@ class AlphaExpansion(Solver):
 
     does = "tables that like equal labels (Potts, associative; cliques): a labelling by minimum cuts, bound by message passing"
 
-    def __post_init__(self) -> None:
-        if not self.max_iter >= 0:
-            raise InvalidProblemError(f"AlphaExpansion: max_iter is {self.max_iter}, wanted 0 or more cycles.")
+    _parameters = settings(
+        max_iter=WholeNumber(0, wanted="0 or more cycles"),
+        bound=Flag(),
+    )
 
     def supports(self, problem: Problem) -> Support:
         witness = expansion_witness(problem)

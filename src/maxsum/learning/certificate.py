@@ -130,6 +130,7 @@ class Check:
 
     @property
     def seconds_left(self) -> float:
+        """Seconds until the time limit of the check."""
         return self.ends - time.perf_counter()
 
 

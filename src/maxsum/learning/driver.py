@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, UnsupportedProblemError
+from ..core.errors import UnsupportedProblemError
+from ..core.parameters import FILE_NAME, RELATIVE_GAP, SEED, TIME_LIMIT, Constraint, Real, WholeNumber, check, settings
 from ..core.result import Guarantee, Termination
-from ..inference.base import Interruptible, check_time_limit
-from .certificate import DualCertificate, LearningCertificate
+from ..inference.base import Interruptible
+from .certificate import DualCertificate, LearningCertificate, relative
 from .objectives.base import Objective
 from .protocols import HasPlanes, missing
-from .result import LearningPoint, LearningResult, relative
+from .result import LearningPoint, LearningResult
 from .state import pack, unpack
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,15 @@ class Learner:
             names = ", ".join(able(objective))
             raise UnsupportedProblemError(f"{error} Learners that minimise it: {names or 'none'}.") from None
 
+    _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(
+        tol=RELATIVE_GAP,
+        max_iter=WholeNumber(1),
+        time_limit=TIME_LIMIT,
+        random_state=SEED,
+        checkpoint=FILE_NAME,
+        checkpoint_seconds=Real(0.0, wanted="seconds >= 0"),
+    )
+
     def _check(self, objective: Any) -> None:
         lacking = missing(objective, self.requires)
         if lacking:
@@ -90,13 +100,7 @@ class Learner:
             raise UnsupportedProblemError(
                 f"{type(self).__name__} minimises the linear relaxation itself; smoothing is {objective.smoothing}, wanted 0."
             )
-        check_time_limit(self.time_limit)
-        if not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0):
-            raise InvalidSampleError(f"tol is {self.tol!r}, wanted a relative gap >= 0.")
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
-            raise InvalidSampleError(f"max_iter is {self.max_iter!r}, wanted a whole number >= 1.")
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
-            raise InvalidSampleError(f"random_state is {self.random_state!r}, wanted a whole number >= 0, so that runs repeat.")
+        check(self)
 
     def init(self, objective: Any, training: Training, start: Any = None) -> Any:
         """The state before the first step: a dataclass that `maxsum.learning.state` can write.
@@ -188,6 +192,7 @@ class Training(Interruptible):
 
     @property
     def relative_gap(self) -> float:
+        """Relative gap between the best objective and the best lower bound so far."""
         return relative(self.primal, self.dual)
 
     def offer(self, weights: np.ndarray, primal: float, exact: bool) -> bool:
@@ -297,6 +302,7 @@ class Training(Interruptible):
         return self.step(self.n_iter) if kept.whole else False
 
     def result(self) -> LearningResult:
+        """The best weights, their objective and what is proven of them."""
         objective = self.objective
         certificate = self.certificate() if callable(self.certificate) else self.certificate
         if not np.isfinite(self.primal):

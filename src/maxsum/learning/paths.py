@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from ..core.result import Termination
 from .driver import Learner, LearningCallback
 from .objectives.base import check_C
@@ -41,7 +41,7 @@ def path(
         One for each of ``C_values``, in their order; ``extra["C"]`` is the value. ``Ctrl-C`` ends the whole path, so it passes through.
     """
     if np.ndim(C_values) != 1:  # type: ignore[arg-type]
-        raise InvalidSampleError(f"C_values is {C_values!r}, wanted a list of numbers > 0.")
+        raise InvalidParameterError(f"C_values is {C_values!r}, wanted a list of numbers > 0.")
     values = list(C_values)
     for value in values:
         check_C(value)

@@ -1,4 +1,4 @@
-"""JointModel: any joint feature map that is a sum over nodes and edges (002, "Generalization")."""
+"""JointModel: any joint feature map that is a sum over nodes and edges (Franc 2015, "Generalization")."""
 
 from __future__ import annotations
 

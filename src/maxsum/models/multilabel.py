@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from ..core.graph import Graph
 from ..kernels.design import Design
 from .bound import BoundModel, Encoded
@@ -174,7 +174,7 @@ def label_graph(given: Any, labels: np.ndarray, weight: np.ndarray) -> Graph:
     if not isinstance(given, str):
         return Graph.from_edges(given, n_labels)
     if given not in LABEL_GRAPHS:
-        raise InvalidSampleError(f"label_graph is {given!r}, wanted one of {', '.join(LABEL_GRAPHS)}, or pairs of labels.")
+        raise InvalidParameterError(f"label_graph is {given!r}, wanted one of {', '.join(LABEL_GRAPHS)}, or pairs of labels.")
     if given == "complete":
         return Graph.complete(n_labels)
     return Graph.from_edges(_mutual_information_tree(labels, weight) if given == "tree" else [], n_labels)

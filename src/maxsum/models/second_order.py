@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from .bound import FORBIDDEN, BoundModel, Encoded
 from .cone import Cone
 from .sample import GraphSample
 
-_MOST_CELLS = 2**27
+_MOST_CELLS = 2**27  # cells of the tables of label pairs, 1 GB of floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,7 @@ class PairLayout:
 
     @property
     def n_tags(self) -> int:
+        """Labels of a word, whose pairs are the labels of the chain."""
         return self.base.n_labels
 
     def encode(self, samples: Sequence[GraphSample]) -> Encoded:
@@ -80,7 +81,7 @@ def second_order(base: BoundModel) -> BoundModel:
     """
     size, width = base.n_labels, len(base.node_index)
     if size**4 > _MOST_CELLS or width * size**2 > _MOST_CELLS:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"order is 2 with {size} classes and {width} features: pairs of tags need tables of {size**4} and {width * size**2} cells, "
             f"wanted at most {_MOST_CELLS}. Use order=1, or fewer features (features=Dicts(min_count=...))."
         )

@@ -26,8 +26,8 @@ from ..inference.trws import uniform_passes
 from ..kernels.trws import decode
 from .sources import Local, Source
 
-_NEVER = -1e30
-_ICM_SWEEPS = 10
+_NEVER = -1e30  # a score that no label with it wins, and whose sums stay finite
+_ICM_SWEEPS = 10  # sweeps of ICM over a part; most labels stand still after three or four, and a visit is read from disk
 
 
 class Step(StrEnum):
@@ -218,10 +218,12 @@ _header = threading.Lock()  # numpy parses headers as Python, which threads of C
 
 
 def messages_path(work: Path, part: int) -> Path:
+    """Where the messages of a part are."""
     return work / f"messages-{part:05d}.npy"
 
 
 def labels_path(work: Path, generation: int, part: int) -> Path:
+    """Where a part of a labelling is."""
     return work / f"labels-{generation:05d}-{part:05d}.npy"
 
 

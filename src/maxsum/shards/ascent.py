@@ -13,17 +13,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, UnsupportedProblemError
+from ..core.errors import UnsupportedProblemError
+from ..core.files.container import digest_arrays
+from ..core.parameters import Instance, Maybe, Real, WholeNumber, settings
 from ..core.result import Termination
 from ..executors.base import Executor, as_executor
 from ..kernels.vectors import inner
-from ..learning.checkpoint import digest_arrays
+from ..learning.certificate import relative
 from ..learning.driver import Learner, LearningCallback, Training
 from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
 from ..learning.objectives.base import Answer, Plane, PlaneObjective
 from ..learning.oracles.base import Effort, Key
 from ..learning.protocols import HasShards
-from ..learning.result import LearningResult, relative
+from ..learning.result import LearningResult
 from ..learning.state import REBUILT
 from .certificate import ShardCertificate
 from .tasks import Job, Place, ShardSource, Sum, evaluate_group, forget, gather, shard_objective, tree_sum, visit_group
@@ -165,6 +167,14 @@ class ShardAscent(Learner):
     local: BlockFrankWolfe = field(default_factory=BlockFrankWolfe)
     memory: int = 2**28
 
+    _parameters = settings(
+        width=Maybe(WholeNumber(1), wanted="None or a number of shards >= 1"),
+        communication=Real(0.0),
+        parts=WholeNumber(1),
+        local=Instance(BlockFrankWolfe),
+        memory=WholeNumber(0),
+    )
+
     def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
         """Minimise a `ShardedObjective`.
 
@@ -195,8 +205,6 @@ class ShardAscent(Learner):
 
     def _check(self, objective: Any) -> None:
         super()._check(objective)
-        if self.width is not None and (isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1):
-            raise InvalidSampleError(f"width is {self.width!r}, wanted None or a number of shards >= 1.")
 
     def init(self, objective: ShardedObjective, training: Training, start: Any = None) -> RoundState:
         return RoundState(self, objective, training.durable)

@@ -21,6 +21,7 @@ from ..learning.oracles.base import Effort
 from ..models.cone import Cone
 from .state import offset_sum, pack, packed_alpha, read_state, unpack, write_state
 
+# Passes over a shard in one visit: beyond it, its planes follow weights that the other shards no longer have.
 _MOST_ROUNDS = 10
 
 

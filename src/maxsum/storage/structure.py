@@ -21,7 +21,7 @@ from ..models.trees import FeatureTests, TreeFeatures, TreeLayout
 from .values import Reader, Writer
 
 _SIZES = ("n_node_types", "n_edge_types", "n_edge_features", "n_clique_types", "n_clique_features")
-_SMALL = 2**20
+_SMALL = 2**20  # cells of maps that any file may ask for: 16 MB; more must be in proportion to its weights
 
 
 def describe(model: Any, writer: Writer) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import numpy as np
 from ..core.errors import ModelFileError
 from ..learning.registry import LEARNERS
 
-_SHORT = 16
-_WIDE = 2**20
+_SHORT = 16  # items of a list up to which the header holds them, where people can read them; longer ones are arrays
+_WIDE = 2**20  # bytes of an array of words up to which its width is kept: a file cannot ask for more than 1 MB so
 _RECORDS = {
     "inference.registry": (
         "AlphaExpansion AugmentingDAG BranchAndBound ConvexBP DualDecomposition Exhaustive ICM JunctionTree LPFinisher LinearProgram "
@@ -128,6 +128,7 @@ class Reader:
         self.arrays = arrays
 
     def value(self, given: Any) -> Any:
+        """The value that `Writer.value` was given."""
         if given is None or isinstance(given, (bool, int, float, str)):
             return given
         if isinstance(given, list):

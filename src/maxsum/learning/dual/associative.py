@@ -1,4 +1,4 @@
-"""The dual (11) of 004: node marginals alone prove a lower bound, for edges and cliques that reward equal labels."""
+"""The dual (11) of Taskar, Chatalbashev & Koller 2004: node marginals alone prove a lower bound, for edges and cliques that reward equal labels."""
 
 from __future__ import annotations
 

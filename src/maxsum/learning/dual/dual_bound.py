@@ -1,4 +1,4 @@
-"""DualBound: the LP relaxation inside learning, as a function of the weights and of messages; (3), (6), (10) and (11) of 000."""
+"""DualBound: the LP relaxation inside learning, as a function of the weights and of messages; (3), (6), (10) and (11) of Franc & Laskov 2011."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.errors import InvalidSampleError, UnsupportedProblemError
 from ...core.graph import Graph
+from ...core.parameters import OneOf, check_value
 from ...core.problem import Problem
 from ...executors.threads import split, thread_map
 from ...inference.dispatch import solve
@@ -73,10 +74,7 @@ class DualBound:
     """
 
     def __init__(self, objective: MarginObjective, form: str = "chains", n_jobs: int | None = None):
-        if form not in FORMS:
-            raise InvalidSampleError(
-                f"form is {form!r}, wanted 'chains' (forests that share nodes) or 'factors' (nodes and edges)."
-            )
+        check_value("form", form, OneOf(*FORMS, wanted="'chains' (forests that share nodes) or 'factors' (nodes and edges)"))
         _check_finite(objective)
         self.objective, self.form = objective, form
         self.model, self.design = objective.model, objective.design

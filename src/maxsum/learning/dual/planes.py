@@ -77,6 +77,7 @@ class PlaneStore:
 
     @property
     def n_planes(self) -> int:
+        """Planes of all examples."""
         return int(self.planes.used.sum())
 
     def add(self, examples: np.ndarray, keys: list[Key], max_steps: int, gaps: np.ndarray) -> tuple[float, float]:

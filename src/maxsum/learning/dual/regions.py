@@ -131,6 +131,7 @@ class RegionStore:
 
     @property
     def n_planes(self) -> int:
+        """Planes of all regions of all examples."""
         return sum(len(own.offset) for own in self.examples)
 
     def add(self, examples: np.ndarray, keys: Sequence[Key], max_steps: int, gaps: np.ndarray) -> tuple[float, float]:

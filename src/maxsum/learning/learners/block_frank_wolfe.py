@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..certificate import DualCertificate
+from ...core.parameters import Flag, Maybe, WholeNumber, settings
+from ..certificate import DualCertificate, relative
 from ..driver import Learner, Training
 from ..dual.planes import PlaneStore, few_weights
 from ..dual.regions import RegionStore, fits
@@ -17,7 +18,6 @@ from ..objectives.margin import MarginObjective
 from ..oracles.base import Effort
 from ..oracles.relaxed import Relaxed
 from ..protocols import HasDesign, HasOracle, HasPlanes
-from ..result import relative
 from ..state import REBUILT
 
 _BATCH, _REGION_BATCH = 8, 2
@@ -67,6 +67,16 @@ class BlockFrankWolfe(Learner):
     averaging: bool = False
     gap_sampling: bool = False
     regions: bool = True
+
+    _parameters = settings(
+        batch=Maybe(WholeNumber(1)),
+        cached_passes=WholeNumber(0),
+        max_planes=WholeNumber(1),
+        corrective=Flag(),
+        averaging=Flag(),
+        gap_sampling=Flag(),
+        regions=Flag(),
+    )
 
     def init(self, objective: MarginObjective, training: Training, start: Any = None) -> BlockState:
         by_regions = self.corrective and self.regions and fits(objective)

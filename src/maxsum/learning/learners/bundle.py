@@ -1,4 +1,4 @@
-"""Bundle: the bundle method for the proximal problems (13) of Algorithm 1 of 000, with its dual and its lower bound."""
+"""Bundle: the bundle method for the proximal problems (13) of Algorithm 1 of Franc & Laskov 2011, with its dual and its lower bound."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError
+from ...core.parameters import OneOf, check_value
 from ...kernels import dual_bound as kernels
 from ...qp.reduced import ReducedQP
 from ..dual.dual_bound import BoundPoint, DualBound
@@ -28,9 +28,11 @@ class Ragged:
 
     @property
     def columns(self) -> list[np.ndarray]:
+        """The data of all rows, one array for each type."""
         return [data[: self.ptr[-1]] for data in self._data]
 
     def append(self, *row: np.ndarray) -> None:
+        """Add a row, one part for each type."""
         start, stop = int(self.ptr[-1]), int(self.ptr[-1]) + len(row[0])
         for i, part in enumerate(row):
             if stop > len(self._data[i]):
@@ -41,6 +43,7 @@ class Ragged:
         self.ptr = np.append(self.ptr, stop)
 
     def keep(self, mask: np.ndarray) -> None:
+        """Drop the rows where the mask is False."""
         sizes = np.diff(self.ptr)
         chosen = np.repeat(mask, sizes)
         total = int(sizes[mask].sum())
@@ -71,8 +74,7 @@ class Bundle:
     """
 
     def __init__(self, bound: DualBound, slacks: str = "n"):
-        if slacks not in ("n", "one"):
-            raise InvalidSampleError(f"slacks is {slacks!r}, wanted 'n' or 'one'.")
+        check_value("slacks", slacks, OneOf("n", "one"))
         self.bound, self.objective, self.one = bound, bound.objective, slacks == "one"
         self.rows = self.objective.cone.matrix
         self.n_rows = self.rows.shape[0]

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ...core.errors import InvalidSampleError, UnsupportedProblemError
+from ...core.errors import InvalidParameterError, UnsupportedProblemError
+from ...core.parameters import OneOf, WholeNumber, settings
 from ...core.result import Termination
 from ..driver import Learner, Training
 from ..dual.associative import associative_bound
@@ -78,13 +79,11 @@ class CompactQP(Learner):
     solver: str = "piqp"
     max_nonzeros: int = 5_000_000
 
+    _parameters = settings(solver=OneOf(*SOLVERS), max_nonzeros=WholeNumber(1))
+
     def _check(self, objective: Any) -> None:
         super()._check(objective)
         refuse_oracle(self, objective)
-        if self.solver not in SOLVERS:
-            raise InvalidSampleError(f"solver of CompactQP is {self.solver!r}, wanted one of {', '.join(SOLVERS)}.")
-        if isinstance(self.max_nonzeros, bool) or not isinstance(self.max_nonzeros, (int, np.integer)) or self.max_nonzeros < 1:
-            raise InvalidSampleError(f"max_nonzeros of CompactQP is {self.max_nonzeros!r}, wanted a whole number >= 1.")
         check_relaxed(self, objective)
         check_lp(objective, "CompactQP")
         size = n_nonzeros(objective)
@@ -215,7 +214,7 @@ def _clarabel(program: Program, eps: float, max_iter: int, seconds: float) -> _S
     try:
         clarabel = importlib.import_module("clarabel")
     except ImportError as error:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             "solver='clarabel' of CompactQP needs the package clarabel; install it, or use 'piqp'."
         ) from error
     bounded = np.flatnonzero(np.isfinite(program.lower))

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ...core.errors import InvalidSampleError
+from ...core.parameters import Flag, Maybe, OneOf, Real, settings
 from ...core.result import Termination
 from ...qp.reduced import ReducedQP
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
-from ..objectives.base import Answer, Objective, PlaneObjective
+from ..objectives.base import Answer, PlaneObjective
 from ..oracles.relaxed import Relaxed
 from ..protocols import HasPlanes
 
@@ -72,12 +72,7 @@ class CuttingPlane(Learner):
     stabilise: bool | None = None
     absolute: float = 0.0
 
-    def _check(self, objective: Objective) -> None:
-        super()._check(objective)
-        if self.slacks not in ("n", "one"):
-            raise InvalidSampleError(f"slacks is {self.slacks!r}, wanted 'n' or 'one'.")
-        if not self.absolute >= 0:
-            raise InvalidSampleError(f"absolute is {self.absolute!r}, wanted a gap >= 0.")
+    _parameters = settings(slacks=OneOf("n", "one"), stabilise=Maybe(Flag()), absolute=Real(0.0, wanted="a gap >= 0"))
 
     def init(self, objective: PlaneObjective, training: Training, start: Any = None) -> CuttingState:
         return CuttingState(Master(objective, self.slacks == "one", start if isinstance(start, Master) else None))
@@ -162,6 +157,7 @@ class Master:
 
     @property
     def precise(self) -> bool:
+        """Whether reduced problems are solved so exactly that their gap does not matter."""
         return self.precision <= 1e-3
 
     def sharpen(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...core.errors import InvalidSampleError, UnsupportedProblemError
+from ...core.parameters import Flag, Maybe, WholeNumber, settings
 from ...core.result import Termination
 from ...kernels.perceptron import enter_cone, margin_pass, products
 from ...models.bound import BoundModel
@@ -100,10 +101,10 @@ class Perceptron(Learner):
     averaged: bool = False
     batch: int | None = None
 
+    _parameters = settings(averaged=Flag(), batch=Maybe(WholeNumber(1)))
+
     def _check(self, objective: Any) -> None:
         super()._check(objective)
-        if self.batch is not None and (not isinstance(self.batch, (int, np.integer)) or self.batch < 1):
-            raise InvalidSampleError(f"batch is {self.batch!r}, wanted a whole number >= 1.")
         if has(objective, HasOracle):
             objective.model.refuse_cliques("Perceptron")
             _without_loss(objective, 0.0)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError
+from ...core.parameters import POSITIVE, Flag, Maybe, OneOf, Real, WholeNumber, settings
 from ...core.result import Termination
 from ..driver import Learner, Training
 from ..dual.dual_bound import FORMS, BoundPoint, DualBound, check_relaxed
@@ -97,24 +97,22 @@ class ProximalPoint(Learner):
     inner: int = 100
     polish: bool = True
 
+    _parameters = settings(
+        lambda_0=Maybe(POSITIVE, wanted="a finite number > 0, or None for one that fits C"),
+        a=Real(above=1.0, below=np.inf, wanted="a finite number > 1: the sequence of lambda has to grow"),
+        eps=Real(0.0, wanted="a number >= 0 for the stopping rule (15)"),
+        form=OneOf(*FORMS),
+        slacks=Maybe(OneOf("trees", "n", "one")),
+        inner=WholeNumber(1),
+        polish=Flag(),
+    )
+
     def _check(self, objective: Objective) -> None:
         super()._check(objective)
         check_relaxed(self, objective)
         if not isinstance(getattr(objective, "oracle", None), BracketOracle):  # whose messages `polish` takes
             refuse_oracle(self, objective)
         objective.model.refuse_cliques("ProximalPoint")  # type: ignore[attr-defined]
-        if self.lambda_0 is not None and not (_is_number(self.lambda_0) and 0 < self.lambda_0 < np.inf):
-            raise InvalidSampleError(f"lambda_0 is {self.lambda_0!r}, wanted a finite number > 0, or None for one that fits C.")
-        if not (_is_number(self.a) and 1 < self.a < np.inf):
-            raise InvalidSampleError(f"a is {self.a!r}, wanted a finite number > 1: the sequence of lambda has to grow.")
-        if not (_is_number(self.eps) and self.eps >= 0):
-            raise InvalidSampleError(f"eps is {self.eps!r}, wanted a number >= 0 for the stopping rule (15).")
-        if self.form not in FORMS:
-            raise InvalidSampleError(f"form is {self.form!r}, wanted one of {FORMS}.")
-        if self.slacks not in (None, "trees", "n", "one"):
-            raise InvalidSampleError(f"slacks is {self.slacks!r}, wanted 'trees', 'n' or 'one'.")
-        if not (_is_number(self.inner) and self.inner >= 1):
-            raise InvalidSampleError(f"inner is {self.inner!r}, wanted a whole number >= 1.")
 
     def init(self, objective: MarginObjective, training: Training, start: Any = None) -> ProximalState:
         scale = 2.0 / float(objective.c.max()) if self.lambda_0 is None else float(self.lambda_0)
@@ -248,7 +246,3 @@ class ProximalState:
         value = bound.primal(self.w, point.slack)
         if value < self.value:
             self.phi, self.value, self.point = phi, value, point
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...core.errors import InvalidSampleError
+from ...core.parameters import Real, WholeNumber, settings
 from ...core.result import Termination
 from ...kernels.eigen import inverse_of
 from ...kernels.vectors import combine, inner, times
@@ -80,6 +81,8 @@ class ProjectedQuasiNewton(Learner):
     inner: int = 50
     gradient_tol: float = 1e-5
 
+    _parameters = settings(memory=WholeNumber(1), inner=WholeNumber(1), gradient_tol=Real(0.0))
+
     def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
         """Minimise a smooth objective.
 
@@ -98,12 +101,6 @@ class ProjectedQuasiNewton(Learner):
 
     def _check(self, objective: Any) -> None:
         super()._check(objective)
-        for name in ("memory", "inner"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise InvalidSampleError(f"{name} of ProjectedQuasiNewton is {value!r}, wanted a whole number >= 1.")
-        if not self.gradient_tol >= 0:
-            raise InvalidSampleError(f"gradient_tol is {self.gradient_tol!r}, wanted a number >= 0.")
 
     def init(self, objective: Any, training: Training, start: Any = None) -> QuasiNewtonState:
         w = _first(objective, start)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ...core.errors import UnsupportedProblemError
+from ...core.parameters import Real, WholeNumber, settings
 from ...kernels.net import adjacency, memberships
 from ...kernels.region_planes import ascend, base_plane, sparse_ascend, sparse_vectors, vectors
 from ...kernels.regions import Regions, extend
@@ -66,6 +67,8 @@ class RegionBundle(Learner):
     heaviness: float = 10.0
     memory: int = 0
 
+    _parameters = settings(heaviness=Real(above=0.0), memory=WholeNumber(0))
+
     def _check(self, objective: Any) -> None:
         super()._check(objective)
         if objective.cone.rows.shape[0]:
@@ -73,8 +76,6 @@ class RegionBundle(Learner):
                 f"RegionBundle takes free and non-negative weights; the cone has {objective.cone.rows.shape[0]} supermodular rows. "
                 "Use BlockFrankWolfe."
             )
-        if not self.heaviness > 0:
-            raise UnsupportedProblemError(f"heaviness is {self.heaviness!r}, wanted a number > 0.")
 
     def init(self, objective: Any, training: Training, start: Any = None) -> RegionState:
         return RegionState(_Search(self, objective, training))

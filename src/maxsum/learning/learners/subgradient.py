@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError
+from ...core.parameters import POSITIVE, Flag, Maybe, WholeNumber, settings
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..dual.dual_bound import check_relaxed
@@ -59,12 +59,10 @@ class Subgradient(Learner):
     batch: int | None = None
     step_size: float | None = None
 
+    _parameters = settings(averaged=Flag(), batch=Maybe(WholeNumber(1)), step_size=Maybe(POSITIVE))
+
     def _check(self, objective: Objective) -> None:
         super()._check(objective)
-        if self.batch is not None and (isinstance(self.batch, bool) or self.batch < 1):
-            raise InvalidSampleError(f"batch is {self.batch!r}, wanted a whole number >= 1.")
-        if self.step_size is not None and not 0 < self.step_size < np.inf:
-            raise InvalidSampleError(f"step_size is {self.step_size!r}, wanted a finite number > 0.")
         if objective.relaxed:  # type: ignore[attr-defined]
             check_relaxed(self, objective)
             refuse_oracle(self, objective)

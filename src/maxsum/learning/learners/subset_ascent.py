@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ...core.errors import UnsupportedProblemError
+from ...core.parameters import WholeNumber, settings
 from ...kernels.subset_ascent import ascend
 from ...models.multilabel import MultiLabelBound
 from ..certificate import DualCertificate
@@ -68,6 +69,8 @@ class SubsetAscent(Learner):
     requires: ClassVar[tuple[Any, ...]] = (HasPlanes, HasSubsets)
 
     max_steps: int = 10
+
+    _parameters = settings(max_steps=WholeNumber(1))
 
     def _check(self, objective: Any) -> None:
         super()._check(objective)

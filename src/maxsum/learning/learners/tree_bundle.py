@@ -138,6 +138,7 @@ class TreeBundle:
 
     @property
     def tree_store(self) -> PlaneStore:
+        """The planes of the trees; there are some after the first answer."""
         assert self.store is not None
         return self.store
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...core.errors import CertificateError, InvalidSampleError
+from ...core.parameters import POSITIVE, check_value
 from ...kernels.clock import Clock
 from ...kernels.design import Design
 from ...kernels.vectors import inner
@@ -277,8 +278,7 @@ class PlaneObjective(Objective):
 
 def check_C(C: Any) -> None:
     """Refuse what is not a positive number."""
-    if isinstance(C, bool) or not isinstance(C, (int, float, np.number)) or not 0 < C < np.inf:
-        raise InvalidSampleError(f"C is {C!r}, wanted a finite number > 0.")
+    check_value("C", C, POSITIVE)
 
 
 def as_sample_weight(given: Any, n_examples: int) -> np.ndarray:

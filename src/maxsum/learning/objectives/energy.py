@@ -272,6 +272,7 @@ class Example:
         self.shape = (size, size)
 
     def matvec(self, x: np.ndarray) -> np.ndarray:
+        """The quadratic form of the example times a vector of its allowed labels."""
         rows = slice(self.first, self.last)
         own, out = self.x[rows], self.out[rows]
         own[self.mask] = x
@@ -303,6 +304,7 @@ class MatrixOperator:
         self.matrix, self.shape = own, own.shape
 
     def apply(self, x: np.ndarray) -> np.ndarray:
+        """The matrix times a vector, or times each column."""
         return np.asarray(self.matrix @ x)
 
 

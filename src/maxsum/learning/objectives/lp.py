@@ -1,4 +1,4 @@
-r"""LPObjective: the hinge with the dual bound of the linear relaxation inside (LP-M3N, paper 000)."""
+r"""LPObjective: the hinge with the dual bound of the linear relaxation inside (LP-M3N, Franc & Laskov 2011)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.errors import InvalidSampleError
+from ...core.parameters import Real, check_value
 from ...core.problem import Problem
 from ...core.result import Result
 from ...inference.dispatch import solve
@@ -71,10 +72,8 @@ class LPObjective(MarginObjective):
         sample_weight: Any = None,
         n_jobs: int = 1,
     ):
-        if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float, np.number)) or not 0 <= smoothing < np.inf:
-            raise InvalidSampleError(
-                f"smoothing is {smoothing!r}, wanted a temperature >= 0; 0 for the linear relaxation itself."
-            )
+        wanted = "a temperature >= 0; 0 for the linear relaxation itself"
+        check_value("smoothing", smoothing, Real(0.0, below=np.inf, wanted=wanted))
         if model.has_forbidden:
             raise InvalidSampleError(
                 "the model forbids pairs of labels (-inf), where the linear relaxation has no finite messages to learn with; "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError, OracleError
+from ...core.errors import InvalidParameterError, OracleError
 from ...core.problem import Problem
 from ...kernels.design import Design
 from ...kernels.planes import Scratch, largest_difference, values
@@ -26,7 +26,7 @@ _MOVED = 2**22  # nodes and edges of planes that are summed at once: about 200 M
 
 class MarginObjective(PlaneObjective):
     r"""Margin-rescaled hinge: :math:`\xi_j(w) = \max_y L(y_j, y) - \langle w, z_j(y)\rangle`, with
-    :math:`z_j(y) = \Psi(x_j, y_j) - \Psi(x_j, y)`; problems (21) and (23) of 003.
+    :math:`z_j(y) = \Psi(x_j, y_j) - \Psi(x_j, y)`; problems (21) and (23) of Franc & Savchynskyy 2008.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def refuse_oracle(learner: Any, objective: Any) -> None:
     """For learners that ask no oracle: refuse one that was given, which would be ignored."""
     if getattr(objective, "oracle_given", False):
         name = type(learner).__name__
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"an oracle is given ({type(objective.oracle).__name__}), but {name} asks none, wanted oracle=None with it. Learners that ask the "
             "oracle: BlockFrankWolfe, CuttingPlane."
         )

@@ -40,6 +40,7 @@ class SubsetOracle:
         self.model, self.loss = model, loss
 
     def answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort, n_jobs: int) -> tuple[list[np.ndarray], np.ndarray]:
+        """Best label sets by trying all of them; gaps are 0."""
         return list(best_labels(self.model, w, self.model.data.x[examples], self.loss[examples])), np.zeros(len(examples))
 
 
@@ -73,14 +74,17 @@ class MultiLabelObjective(MarginObjective):
 
     @cached_property
     def design(self) -> Design:  # type: ignore[override]
+        """Arrays for the kernels, made when somebody asks."""
         return self.model.design(self.loss_table)
 
     @cached_property
     def size(self) -> int:  # type: ignore[override]
+        """Most entries that a plane of any example can have."""
         return int(largest_difference(self.design))
 
     @cached_property
     def scratch(self) -> Scratch:  # type: ignore[override]
+        """Working arrays of one thread."""
         return self.new_scratch(1)
 
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> Answer:

@@ -1,4 +1,4 @@
-r"""Surrogate ``qp``: the margin-rescaled hinge of a convex QP relaxation (001 §4.2), smooth in the weights."""
+r"""Surrogate ``qp``: the margin-rescaled hinge of a convex QP relaxation (Jancsary, Nowozin & Rother 2013, §4.2), smooth in the weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SlackBrackets(NamedTuple):
 
 
 class QPObjective(ConvexObjective):
-    r"""Large-margin learning of convex energies, (17) of 001 in the scale of this library:
+    r"""Large-margin learning of convex energies, (17) of Jancsary, Nowozin & Rother 2013 in the scale of this library:
 
     .. math:: F(w) = \tfrac12\|w\|^2 + \sum_j c_j\,\xi_j(w),\qquad
               \xi_j(w) = E_j(\psi(y_j); w) - \min_{\mu\in\Delta}\big[E_j(\mu; w) - \langle\mu, \delta(y_j)\rangle\big],
@@ -196,7 +196,7 @@ def predict_convex(
     max_iter: int = 5000,
     n_jobs: int = 1,
 ) -> list[ConvexPrediction]:
-    """Predictions (19) of 001 for samples, or for the training data.
+    """Predictions (19) of Jancsary, Nowozin & Rother 2013 for samples, or for the training data.
 
     Parameters
     ----------

@@ -164,6 +164,7 @@ class Minorant(NamedTuple):
 
     @classmethod
     def of(cls, point: np.ndarray, found: Evaluation, modulus: float) -> Minorant:
+        """The minorant of an evaluation at ``point`` of a function with this modulus of strong convexity."""
         slope, square = float(inner(found.gradient, point)), 0.5 * modulus * float(inner(point, point))
         size = abs(found.value) + abs(slope) + square
         return cls(found.value - slope + square, found.gradient - modulus * point, point, size)

@@ -3,7 +3,7 @@ r"""LP-M3N with soft maxima: differentiable, solved by convex belief propagation
 .. math:: F_\epsilon(w, \varphi) = \tfrac12\|w\|^2 + \sum_j c_j\Big[\sum_t \epsilon\log\sum_k e^{\theta_t(k)/\epsilon}
           + \sum_e \epsilon\log\sum_{k,l} e^{\theta_e(k, l)/\epsilon} - \langle w, \Psi(x_j, y_j)\rangle\Big]
 
-with the loss-augmented scores :math:`\theta` reparametrised by the messages, as in the bound (3) of 000 (Hazan & Urtasun 2010 with
+with the loss-augmented scores :math:`\theta` reparametrised by the messages, as in the bound (3) of Franc & Laskov 2011 (Hazan & Urtasun 2010 with
 counting numbers 1). It is jointly convex, and :math:`F_0 \le F_\epsilon \le F_0 + \epsilon\sum_j c_j(\sum_t\log K_t + \sum_{uv}\log
 K_u K_v)`. With the best messages the slack of an example is :math:`\max_\mu \langle\theta, \mu\rangle + \epsilon H(\mu)` over the
 local polytope, with :math:`H` the entropies of all nodes and edges, so that every point of the polytope proves a tangent from below.
@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...core.errors import CertificateError, InvalidSampleError
+from ...core.errors import CertificateError
+from ...core.parameters import Real, WholeNumber, check_value
 from ...executors.threads import fixed_split, thread_map
 from ...kernels import smoothed as kernels
 from ...kernels.local_polytope import expected_difference
@@ -65,8 +66,7 @@ class SmoothedObjective(SmoothObjective):
 
     def __init__(self, objective: Any, smoothing: Any, max_rounds: int = 1000):
         self.smoothing, self.objective = check_smoothing(smoothing), objective
-        if isinstance(max_rounds, bool) or not isinstance(max_rounds, (int, np.integer)) or max_rounds < 1:
-            raise InvalidSampleError(f"max_rounds is {max_rounds!r}, wanted a whole number >= 1.")
+        check_value("max_rounds", max_rounds, WholeNumber(1))
         check_lp(objective, "SmoothedObjective")
         objective.model.refuse_cliques("SmoothedLP")
         self.max_rounds = int(max_rounds)
@@ -277,8 +277,6 @@ def restored(smooth: SmoothedObjective) -> Iterator[None]:
 
 def check_smoothing(smoothing: Any) -> float:
     """Refuse what is not a positive number."""
-    if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float, np.number)) or not 0 < smoothing < np.inf:
-        raise InvalidSampleError(
-            f"smoothing is {smoothing!r}, wanted a finite number > 0 in units of the loss; leave it out for the lp surrogate itself."
-        )
+    wanted = "a finite number > 0 in units of the loss; leave it out for the lp surrogate itself"
+    check_value("smoothing", smoothing, Real(above=0.0, below=np.inf, wanted=wanted))
     return float(smoothing)

@@ -29,7 +29,7 @@ _LEAST_FEATURES = 32  # with fewer features a node the products cost less than l
 
 
 class TrivialObjective(PlaneObjective):
-    r"""Problem 6 of 003: weights of the model and potentials of each example, such that the reparametrised problem of each
+    r"""Problem 6 of Franc & Savchynskyy 2008: weights of the model and potentials of each example, such that the reparametrised problem of each
     example is strictly trivial with the true labelling, by a margin of 1:
 
     .. math::

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError
+from ...core.errors import InvalidParameterError
 from ...inference.base import Solver
 from ...inference.dispatch import TABLE
 from ...kernels.design import Design
@@ -30,7 +30,7 @@ def choose_oracle(model: BoundModel, design: Design, oracle: Any) -> Oracle:
             return SolverOracle(model, design, oracle, exact=name in _EXACT_SOLVERS)
         if hasattr(oracle, "answer"):
             return oracle
-        raise InvalidSampleError(f"oracle is {oracle!r}, wanted None, a solver, its name, or a function of a Problem.")
+        raise InvalidParameterError(f"oracle is {oracle!r}, wanted None, a solver, its name, or a function of a Problem.")
     if model.is_forest:
         return ForestOracle(model, design)
     random = np.random.default_rng(0).standard_normal(model.n_weights)

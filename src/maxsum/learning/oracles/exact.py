@@ -38,6 +38,7 @@ class ForestOracle:
         self.labels = np.zeros(n_nodes, dtype=np.int32)
 
     def answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort, n_jobs: int) -> tuple[list[Key], np.ndarray]:
+        """Best labellings by dynamic programming; gaps are 0."""
         node_ptr = self.model.data.node_ptr
         tables = self.model.tables(w)
         bank = tables.bank if len(tables.bank) else np.zeros((1, self.model.n_labels, self.model.n_labels))
