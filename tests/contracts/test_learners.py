@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from maxsum.learning import (
     TrivialObjective,
     path,
 )
+from maxsum.learning.checkpoint import FILE
 from maxsum.learning.registry import LEARNERS, able, learner_class
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.multilabel import MultiLabelModel
@@ -187,6 +189,12 @@ def cases(settings: bool = False) -> list[Any]:
     ]
 
 
+def state_in(checkpoint: Path) -> dict[str, bytes]:
+    """All that a checkpoint holds."""
+    arrays = FILE.load(checkpoint / "driver" if checkpoint.is_dir() else checkpoint)[1]
+    return {name: array.tobytes() for name, array in arrays.items()}
+
+
 def test_the_registry_is_what_is_tested():
     assert set(TAKES) == set(LEARNERS)
     assert {learner_class(name).__name__ for name in LEARNERS} == set(LEARNERS)
@@ -235,8 +243,8 @@ def test_the_optimum_is_reached_and_no_bound_is_false(name, options, kind, poten
 )
 def test_a_training_goes_on_bit_for_bit_after_any_step(name, options, kind, potentials, tmp_path):
     learner = learner_of(name, **options, tol=1e-9, max_iter=200 if name == "CompactQP" else 7)
-    first = make(kind, potentials)
-    whole = learner.fit(first)
+    first, finished = make(kind, potentials), tmp_path / "whole"
+    whole = replace(learner, checkpoint=finished).fit(first)
     for stop in (1, 2, 4):
         saved = replace(learner, checkpoint=tmp_path / f"training-{stop}", checkpoint_seconds=0.0)
         part = saved.fit(make(kind, potentials), callback=lambda point, stop=stop: point.iteration >= stop)
@@ -245,6 +253,7 @@ def test_a_training_goes_on_bit_for_bit_after_any_step(name, options, kind, pote
         assert rest.weights.tobytes() == whole.weights.tobytes(), stop
         assert (rest.objective, rest.lower_bound) == (whole.objective, whole.lower_bound), stop
         assert (rest.n_iter, rest.n_oracle_calls) == (whole.n_iter, whole.n_oracle_calls), stop
+        assert state_in(saved.checkpoint) == state_in(finished), stop
         if whole.certificate is not None:
             assert rest.verify(make(kind, potentials)).lower_bound == whole.verify(first).lower_bound
 

@@ -54,6 +54,15 @@ class Learner:
     checkpoint: str | Path | None = None
     checkpoint_seconds: float = 30.0
 
+    _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(
+        tol=RELATIVE_GAP,
+        max_iter=WholeNumber(1),
+        time_limit=TIME_LIMIT,
+        random_state=SEED,
+        checkpoint=FILE_NAME,
+        checkpoint_seconds=Real(0.0, wanted="seconds >= 0"),
+    )
+
     def fit(self, objective: Objective, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
         """Minimise the objective.
 
@@ -70,15 +79,6 @@ class Learner:
         with training:
             training.run(init)
         return training.result()
-
-    _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(
-        tol=RELATIVE_GAP,
-        max_iter=WholeNumber(1),
-        time_limit=TIME_LIMIT,
-        random_state=SEED,
-        checkpoint=FILE_NAME,
-        checkpoint_seconds=Real(0.0, wanted="seconds >= 0"),
-    )
 
     def check(self, objective: Any) -> None:
         """Refuse settings that make no sense, and objectives that this learner cannot minimise."""

@@ -136,12 +136,12 @@ class _Reader:
     def read(self, node: Any, into: Any, make: Any) -> Any:
         """The value of a node of the layout; ``into`` is what stands in its place, ``make`` gives an object of another class."""
         match node:
+            case {"enum": kind, "value": value}:
+                return self.known[kind](value)
             case {"value": value}:
                 return value
             case {"array": name}:
                 return self.array(name)
-            case {"enum": kind, "value": value}:
-                return self.known[kind](value)
             case {"random": state}:
                 random = into if isinstance(into, np.random.Generator) else np.random.default_rng()
                 random.bit_generator.state = state
