@@ -110,7 +110,7 @@ MAY_IMPORT_PACKAGES = {
     "maxsum": set(),
 }
 LEARNING_ROOMS = (
-    ("certificate", "state"),
+    ("certificate", "state", "protocols", "registry"),
     ("result", "checkpoint"),
     ("oracles",),
     ("proofs",),

@@ -236,7 +236,7 @@ def test_other_surrogates_are_refused():
     samples, labels = data(TREE, 2, False)
     model = GraphModel().bind(samples, labels, classes=np.arange(2))
     for objective in (ms.learning.TrivialObjective(model), MarginObjective(model)):
-        with pytest.raises(UnsupportedProblemError, match="LPObjective"):
+        with pytest.raises(UnsupportedProblemError, match="HasRelaxation"):
             CompactQP().fit(objective)
     with pytest.raises(UnsupportedProblemError, match="SmoothedLP"):
         CompactQP().fit(LPObjective(model, smoothing=0.1))

@@ -394,7 +394,7 @@ def test_bad_input():
     weighted = GraphSample(np.ones((2, 1)), ms.Graph.chain(2), node_weights=[1.0, 2.0])
     with pytest.raises(InvalidSampleError, match="node_weights"):
         LikelihoodObjective(GraphModel().bind([weighted], [[0, 1]]))
-    with pytest.raises(UnsupportedProblemError, match="LikelihoodObjective"):
+    with pytest.raises(UnsupportedProblemError, match="HasSums"):
         MaximumLikelihood().fit(MarginObjective(objective.model))
     with pytest.raises(InvalidSampleError, match="init"):
         ProjectedQuasiNewton().fit(objective, init=np.zeros(3))

@@ -252,7 +252,7 @@ def test_wrong_use_is_refused() -> None:
         Perceptron(batch=0).fit(objective)
     with pytest.raises(InvalidSampleError, match="init has shape"):
         Perceptron().fit(objective, init=np.zeros(2))
-    with pytest.raises(UnsupportedProblemError, match="needs a MarginObjective or a TrivialObjective"):
+    with pytest.raises(UnsupportedProblemError, match="cannot minimise a Other"):
         Perceptron().fit(type("Other", (), {"n_weights": 1})())
 
     class Own:

@@ -252,7 +252,7 @@ def test_bad_parameters(options, word):
 
 def test_other_objectives_are_refused():
     obj = lp_objective()
-    with pytest.raises(UnsupportedProblemError, match="LPObjective"):
+    with pytest.raises(UnsupportedProblemError, match="HasRelaxation"):
         ProximalPoint().fit(MarginObjective(obj.model))
     with pytest.raises(InvalidSampleError, match="step"):
         Subgradient(step_size=0.0).fit(obj)

@@ -172,7 +172,7 @@ def test_limits_are_honest():
 
 def test_what_it_refuses():
     own = objective()
-    with pytest.raises(UnsupportedProblemError, match="LPObjective"):
+    with pytest.raises(UnsupportedProblemError, match="HasRelaxation"):
         RegionBundle().fit(MarginObjective(own.model))
     with pytest.raises(UnsupportedProblemError, match="supermodular"):
         RegionBundle().fit(objective(potentials="supermodular"))

@@ -11,12 +11,12 @@ import numpy as np
 from ..core.errors import InvalidSampleError
 from ..core.result import Termination
 from ..inference.base import Clock, check_time_limit
+from ..learning import registry
 from ..learning.driver import Learner
 from ..learning.dual.associative import lp_learner
 from ..learning.learners.perceptron import Perceptron
 from ..learning.learners.quasi_newton import ProjectedQuasiNewton
 from ..learning.learners.smoothed_lp import SmoothedLP
-from ..learning.learners.subset_ascent import SubsetAscent
 from ..learning.objectives.base import Objective
 from ..learning.objectives.likelihood import LikelihoodObjective
 from ..learning.objectives.lp import LPObjective
@@ -34,19 +34,7 @@ from ..models.trees import TreeLayout
 from .convex import as_convex, convex_blocks, convex_objective, is_convex
 from .solving import as_jobs
 
-LEARNERS = (
-    "BlockFrankWolfe",
-    "CuttingPlane",
-    "Subgradient",
-    "Perceptron",
-    "ProximalPoint",
-    "CompactQP",
-    "RegionBundle",
-    "SmoothedLP",
-    "ProjectedQuasiNewton",
-    "MaximumLikelihood",
-    "ShardAscent",
-)
+LEARNERS = tuple(name for name, entry in registry.LEARNERS.items() if entry.graphs)
 
 
 def is_auto(value: Any) -> bool:
@@ -195,9 +183,7 @@ def choose_learner(estimator: Any, default: str, names: Collection[str] = LEARNE
             f"learner is {estimator.learner!r}, wanted None or a learner such as maxsum.learning.BlockFrankWolfe(), or one of the "
             f"names {', '.join(names)}."
         )
-    from .. import learning
-
-    own: Learner = (SubsetAscent if name == "SubsetAscent" else getattr(learning, name))(
+    own: Learner = registry.learner_class(name)(
         tol=estimator.tol,
         max_iter=estimator.max_iter,
         time_limit=estimator.time_limit,

@@ -10,6 +10,7 @@ import numpy as np
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 from ..inference.base import Clock
+from ..learning import registry
 from ..learning.driver import Learner
 from ..learning.learners.cutting_plane import CuttingPlane
 from ..learning.learners.subset_ascent import SubsetAscent, unsuited
@@ -38,17 +39,7 @@ from .multilabel_data import Data, Target, class_costs, for_graph, merged, partl
 from .solving import as_jobs, default_solver
 
 _PATIENCE, _HOPELESS = 100, 0.3
-LEARNERS = (
-    "SubsetAscent",
-    "BlockFrankWolfe",
-    "CuttingPlane",
-    "Subgradient",
-    "ProximalPoint",
-    "CompactQP",
-    "SmoothedLP",
-    "ProjectedQuasiNewton",
-    "MaximumLikelihood",
-)
+LEARNERS = tuple(name for name, entry in registry.LEARNERS.items() if entry.sets)
 SURROGATES = ("margin", "lp", *CONVEX, "likelihood")
 
 

@@ -7,15 +7,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidSampleError, UnsupportedProblemError
 from ..core.result import Guarantee, Termination
 from ..inference.base import Interruptible, check_time_limit
 from .certificate import DualCertificate, LearningCertificate
 from .objectives.base import Objective
+from .protocols import HasPlanes, missing
 from .result import LearningPoint, LearningResult, relative
 from .state import pack, unpack
 
@@ -42,6 +43,9 @@ class Learner:
         Least time between two checkpoints.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = ()
+    """Protocols of `maxsum.learning.protocols` that an objective has to have."""
+
     tol: float = 1e-3
     max_iter: int = 1000
     time_limit: float | None = None
@@ -60,13 +64,32 @@ class Learner:
         init : object, optional
             What an earlier training of this learner left (see `path`).
         """
-        self._check(objective)
+        self.check(objective)
         training = Training(self, objective, callback)
         with training:
             training.run(init)
         return training.result()
 
-    def _check(self, objective: Objective) -> None:
+    def check(self, objective: Any) -> None:
+        """Refuse settings that make no sense, and objectives that this learner cannot minimise."""
+        try:
+            self._check(objective)
+        except UnsupportedProblemError as error:
+            from .registry import able
+
+            names = ", ".join(able(objective))
+            raise UnsupportedProblemError(f"{error} Learners that minimise it: {names or 'none'}.") from None
+
+    def _check(self, objective: Any) -> None:
+        lacking = missing(objective, self.requires)
+        if lacking:
+            raise UnsupportedProblemError(
+                f"{type(self).__name__} cannot minimise a {type(objective).__name__}, which lacks {' and '.join(lacking)}."
+            )
+        if HasPlanes in self.requires and getattr(objective, "smoothing", 0.0) > 0:
+            raise UnsupportedProblemError(
+                f"{type(self).__name__} minimises the linear relaxation itself; smoothing is {objective.smoothing}, wanted 0."
+            )
         check_time_limit(self.time_limit)
         if not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0):
             raise InvalidSampleError(f"tol is {self.tol!r}, wanted a relative gap >= 0.")
@@ -105,6 +128,8 @@ class _Kept:
         Whether the last step was over, not one of several parts of it.
     from_state : bool
         Whether the certificate comes from the state.
+    tol : float
+        Tolerance of the training; ``ended`` and ``message`` are how the learner ended it at that tolerance, if it did.
     """
 
     weights: np.ndarray
@@ -115,6 +140,9 @@ class _Kept:
     n_calls: int
     whole: bool
     from_state: bool
+    tol: float
+    ended: Termination | None = None
+    message: str = ""
     certificate: LearningCertificate | None = None
 
 
@@ -232,7 +260,7 @@ class Training(Interruptible):
         given = None if callable(self.certificate) else self.certificate
         kept = _Kept(
             self.weights, self.primal, self.dual, self.exact, self.n_iter, self.objective.n_calls - self.before[0], whole,
-            callable(self.certificate), given,
+            callable(self.certificate), self.learner.tol, *(self._ended or (None, "")), given,  # type: ignore[call-arg]
         )  # fmt: skip
         arrays = pack(_File(kept, self.objective.state(), self.state))
         try:
@@ -251,7 +279,7 @@ class Training(Interruptible):
             return False
         from .checkpoint import FILE, load_checkpoint
 
-        blank = _Kept(self.weights, 0.0, 0.0, False, 0, 0, True, True)
+        blank = _Kept(self.weights, 0.0, 0.0, False, 0, 0, True, True, 0.0)
         arrays = load_checkpoint(self.learner.checkpoint, self.learner, self.objective)
         try:
             found = unpack(arrays, _File(blank, {}, self.state))
@@ -264,6 +292,8 @@ class Training(Interruptible):
         self.before = (self.objective.n_calls - kept.n_calls, self.before[1])
         self.certificate = self.state.certificate if kept.from_state else kept.certificate
         self.objective.restore(found.oracle)
+        if kept.ended is not None and kept.tol == self.learner.tol:
+            self.end(kept.ended, kept.message)
         return self.step(self.n_iter) if kept.whole else False
 
     def result(self) -> LearningResult:

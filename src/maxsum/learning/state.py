@@ -1,7 +1,7 @@
 """The state of a training as arrays: any dataclass, written and read by its fields.
 
-A state holds arrays, numbers, words, enums, random generators, sparse matrices, lists and dictionaries of such, named tuples and other
-dataclasses. Fields with the metadata `REBUILT` (the objective, work space) are not written. Reading fills a state that `Learner.init` has made
+A state holds arrays, numbers, words, enums, random generators, sparse matrices, lists and dictionaries of such, named tuples, other
+dataclasses, and objects that give such values by `state` and take them by `restore` (of the classes in their attribute ``holds``). Fields with the metadata `REBUILT` (the objective, work space) are not written. Reading fills a state that `Learner.init` has made
 afresh; what classes may be in a file follows from the types of its fields, so a file cannot name others.
 """
 
@@ -209,7 +209,7 @@ def _classes(kind: Any, seen: set[Any]) -> Iterator[type]:
     if kind in seen:
         return
     seen.add(kind)
-    for part in typing.get_args(kind):
+    for part in (*typing.get_args(kind), *getattr(kind, "holds", ())):
         yield from _classes(part, seen)
     if not isinstance(kind, type):
         return

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..learning.driver import Learner, LearningCallback, Training
 from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
 from ..learning.objectives.base import Answer, Plane, PlaneObjective
 from ..learning.oracles.base import Effort, Key
+from ..learning.protocols import HasShards
 from ..learning.result import LearningResult, relative
 from ..learning.state import REBUILT
 from .certificate import ShardCertificate
@@ -156,6 +157,8 @@ class ShardAscent(Learner):
         Passes over the shards.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasShards,)
+
     width: int | None = None
     communication: float = 1.0
     parts: int = 2
@@ -173,7 +176,7 @@ class ShardAscent(Learner):
         init : object, optional
             Not used; a checkpoint is what training goes on from.
         """
-        self._check(objective)
+        self.check(objective)
         if self.checkpoint is None:
             folder = Path(tempfile.mkdtemp(prefix="maxsum-shards-"))
             weakref.finalize(objective, shutil.rmtree, folder, ignore_errors=True)
@@ -192,10 +195,6 @@ class ShardAscent(Learner):
 
     def _check(self, objective: Any) -> None:
         super()._check(objective)
-        if not isinstance(objective, ShardedObjective):
-            raise UnsupportedProblemError(
-                f"ShardAscent minimises a ShardedObjective, not a {type(objective).__name__}. For data in memory use BlockFrankWolfe."
-            )
         if self.width is not None and (isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1):
             raise InvalidSampleError(f"width is {self.width!r}, wanted None or a number of shards >= 1.")
 

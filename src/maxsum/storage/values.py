@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelFileError
+from ..learning.registry import LEARNERS
 
 _SHORT = 16
 _WIDE = 2**20
@@ -21,10 +22,7 @@ _RECORDS = {
         "AlphaExpansion AugmentingDAG BranchAndBound ConvexBP DualDecomposition Exhaustive ICM JunctionTree LPFinisher LinearProgram "
         "LocalSearch MaxFlow QPRelaxation TRWS Toulbar2 TreeDP"
     ),
-    "learning": (
-        "BlockFrankWolfe CompactQP CuttingPlane DualCertificate GradientCertificate MarginalCertificate MaximumLikelihood Perceptron "
-        "ProjectedQuasiNewton ProximalPoint RegionBundle SmoothedLP Subgradient SubsetAscent"
-    ),
+    "learning": ("DualCertificate GradientCertificate MarginalCertificate " + " ".join(LEARNERS)),
     "learning.oracles.relaxed": "Relaxed",
     "learning.objectives.smoothed": "SmoothedCertificate",
     "losses": "Hamming TableLoss",

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ...core.errors import UnsupportedProblemError
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..dual.planes import PlaneStore, few_weights
 from ..dual.regions import RegionStore, fits
-from ..objectives.base import Answer, Objective
+from ..objectives.base import Answer
 from ..objectives.margin import MarginObjective
 from ..oracles.base import Effort
 from ..oracles.relaxed import Relaxed
+from ..protocols import HasDesign, HasOracle, HasPlanes
 from ..result import relative
 from ..state import REBUILT
 
@@ -58,6 +58,8 @@ class BlockFrankWolfe(Learner):
         Keep planes region by region (`RegionStore`) where labellings of large graphs with cycles are learned by their linear relaxation.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes, HasDesign, HasOracle)
+
     batch: int | None = None
     cached_passes: int = 1000
     max_planes: int = 40
@@ -65,13 +67,6 @@ class BlockFrankWolfe(Learner):
     averaging: bool = False
     gap_sampling: bool = False
     regions: bool = True
-
-    def _check(self, objective: Objective) -> None:
-        super()._check(objective)
-        if not isinstance(objective, MarginObjective):
-            raise UnsupportedProblemError(
-                f"BlockFrankWolfe minimises a MarginObjective, not a {type(objective).__name__}. Learners that do: CuttingPlane, Perceptron."
-            )
 
     def init(self, objective: MarginObjective, training: Training, start: Any = None) -> BlockState:
         by_regions = self.corrective and self.regions and fits(objective)

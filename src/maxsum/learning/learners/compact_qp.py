@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +20,7 @@ from ..dual.pseudo_marginals import PseudoMarginals
 from ..objectives.lp import check_lp
 from ..objectives.margin import refuse_oracle
 from ..proofs.message_slacks import message_slacks
+from ..protocols import HasDesign, HasOracle, HasPlanes, HasRelaxation
 from ..state import REBUILT
 
 SOLVERS = ("piqp", "clarabel")
@@ -69,6 +70,8 @@ class CompactQP(Learner):
     max_nonzeros : int
         Larger programmes are refused; they would take hours, and gigabytes in the factorisation.
     """
+
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes, HasDesign, HasOracle, HasRelaxation)
 
     tol: float = 1e-6
     max_iter: int = 200
@@ -157,6 +160,7 @@ class CompactState:
         slack = np.maximum(message_slacks(objective, w, messages[0], clique_messages=messages[1]), 0.0)
         if training.offer(w, objective.primal(w, slack), False):
             self.best |= {"messages": messages[0], "clique_messages": messages[1], "slack": slack}
+            training.extra |= self.best
         found: Any
         if objective.model.data.cliques is not None:
             dual, found = associative_bound(objective, node)

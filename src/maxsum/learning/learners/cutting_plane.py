@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +15,8 @@ from ...qp.reduced import ReducedQP
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..objectives.base import Answer, Objective, PlaneObjective
+from ..oracles.relaxed import Relaxed
+from ..protocols import HasPlanes
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class CuttingPlane(Learner):
     absolute : float, optional
         Stop at this absolute gap as well.
     """
+
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes,)
 
     slacks: str = "n"
     stabilise: bool | None = None
@@ -118,6 +122,8 @@ class CuttingState:
 
 class Master:
     """The reduced problem: planes, their products, multipliers; kept over C, and in checkpoints."""
+
+    holds = (Relaxed,)
 
     def __init__(self, objective: PlaneObjective, one: bool, before: Master | None = None):
         self.objective, self.one = objective, one
@@ -278,39 +284,17 @@ class Master:
                 weight.append(alpha[i])
         return DualCertificate(np.array(examples, dtype=np.int64), tuple(keys), np.array(weight), alpha[: self.n_rows].copy())
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Arrays for a checkpoint."""
-        flat: list[np.ndarray] = []
-        members: list[np.ndarray] = []
-        for key in self.keys[self.n_rows :]:
-            own, labels = key if self.one else (np.zeros(0, dtype=np.int64), [key])
-            members.append(own)
-            flat += [np.asarray(label).reshape(-1) for label in labels]
-        return {
-            "alpha": self.qp.alpha.copy(), "offset": self.offset, "examples": self.examples, "idle": self.idle,
-            "row_data": self.rows.data, "row_indices": self.rows.indices, "row_indptr": self.rows.indptr,
-            "key_sizes": np.array([len(key) for key in flat], dtype=np.int64),
-            "keys": np.concatenate([np.zeros(0, dtype=np.int64)] + flat),
-            "member_sizes": np.array([len(own) for own in members], dtype=np.int64),
-            "members": np.concatenate([np.zeros(0, dtype=np.int64)] + members),
-            "ruling": np.array([self.proximity, self.precision, float(self.qp.crawled)]),
-        }  # fmt: skip
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        kept = {name: getattr(self, name) for name in ("offset", "examples", "idle", "rows", "proximity", "precision")}
+        return kept | {"keys": self.keys[self.n_rows :], "alpha": self.qp.alpha.copy(), "crawled": bool(self.qp.crawled)}
 
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """The state that `state` gave."""
-        self.offset, self.examples, self.idle = (np.array(state[name]) for name in ("offset", "examples", "idle"))
-        shape = (len(self.offset), self.objective.n_weights)
-        self.rows = sparse.csr_array((state["row_data"], state["row_indices"], state["row_indptr"]), shape=shape)
-        labels = np.split(np.array(state["keys"]), np.cumsum(state["key_sizes"])[:-1]) if len(state["key_sizes"]) else []
-        own = np.split(np.array(state["members"]), np.cumsum(state["member_sizes"])[:-1]) if len(state["member_sizes"]) else []
-        self.keys = [None] * self.n_rows
-        start = 0
-        for members in own:
-            count = len(members) if self.one else 1
-            self.keys.append((members, labels[start : start + count]) if self.one else labels[start])
-            start += count
-        self.proximity, self.precision, crawled = (float(v) for v in state["ruling"])
+    def restore(self, state: dict[str, Any]) -> None:
+        """What `state` gave."""
+        for name in ("offset", "examples", "idle", "rows", "proximity", "precision"):
+            setattr(self, name, state[name])
+        self.keys = [None] * self.n_rows + state["keys"]
         self.qp = self._new_qp()
-        self.qp.crawled = bool(crawled)
-        self.qp.warm(np.array(state["alpha"]))
+        self.qp.crawled = state["crawled"]
+        self.qp.warm(state["alpha"])
         self._refresh()

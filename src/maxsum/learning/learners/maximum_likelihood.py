@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-
-from ...core.errors import UnsupportedProblemError
 from ..driver import LearningCallback, Training
-from ..objectives.likelihood import LikelihoodObjective
+from ..protocols import HasGradient, HasSums
 from ..result import LearningResult
 from .limited_memory import LimitedMemoryState, Memory
 from .quasi_newton import ProjectedQuasiNewton, QuasiNewtonState, _first
@@ -43,6 +40,8 @@ class MaximumLikelihood(ProjectedQuasiNewton):
     ``memory`` is cut down.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasGradient, HasSums)
+
     def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
         """Minimise a `LikelihoodObjective`.
 
@@ -54,18 +53,9 @@ class MaximumLikelihood(ProjectedQuasiNewton):
         init : array-like, shape (n_weights,), optional
             Weights to start from.
         """
-        if not isinstance(objective, LikelihoodObjective):
-            raise UnsupportedProblemError(
-                f"MaximumLikelihood got a {type(objective).__name__}, wanted a LikelihoodObjective. Other smooth objectives: "
-                "ProjectedQuasiNewton."
-            )
         result = super().fit(objective, callback, init)
         result.extra["sums"] = "exact" if objective.exact.all() else "bound"
-        w = result.weights if objective.free else objective.cone.repair(result.weights)
-        if np.array_equal(w, result.weights):
-            return result
-        found = objective.ask(w)
-        return replace(result, weights=w, objective=found.value + found.error)
+        return result
 
     def init(self, objective: Any, training: Training, start: Any = None) -> Any:
         few = max(_TUNING.fewest_pairs, _TUNING.numbers // (2 * max(1, objective.n_weights)) - 1)

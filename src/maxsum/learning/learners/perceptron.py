@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ..oracles.base import Effort, Oracle
 from ..oracles.bracket import BracketOracle
 from ..oracles.exact import ForestOracle
 from ..oracles.solver import SolverOracle
+from ..protocols import HasDesign, HasInequalities, HasOracle, HasPlanes, has, missing
 from ..state import REBUILT
 
 
@@ -94,23 +95,25 @@ class Perceptron(Learner):
         Examples that the oracle answers at the same weights; by default an eighth of them, at least 8.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes, HasDesign)
+
     averaged: bool = False
     batch: int | None = None
 
-    def _check(self, objective: Objective) -> None:
+    def _check(self, objective: Any) -> None:
         super()._check(objective)
         if self.batch is not None and (not isinstance(self.batch, (int, np.integer)) or self.batch < 1):
             raise InvalidSampleError(f"batch is {self.batch!r}, wanted a whole number >= 1.")
-        if isinstance(objective, MarginObjective):
+        if has(objective, HasOracle):
             objective.model.refuse_cliques("Perceptron")
             _without_loss(objective, 0.0)
-        elif not isinstance(objective, TrivialObjective):
+        elif lacking := missing(objective, (HasInequalities,)):
             raise UnsupportedProblemError(
-                f"Perceptron needs a MarginObjective or a TrivialObjective, not a {type(objective).__name__}."
+                f"Perceptron cannot minimise a {type(objective).__name__}, which lacks HasOracle and {lacking[0]}."
             )
 
     def init(self, objective: Any, training: Training, start: Any = None) -> _Sweeps | _Passes:
-        state = _Passes(self, objective) if hasattr(objective, "oracle") else _Sweeps(self, objective)
+        state = _Passes(self, objective) if has(objective, HasOracle) else _Sweeps(self, objective)
         if start is not None:
             state.w[:] = _start(start, objective)
             state.fixes += state.cone.enter(state.w)
@@ -128,7 +131,6 @@ class Perceptron(Learner):
         note = _note(training.extra["conflicts"])
         training.message = f"Perceptron: stopped after {state.updates} updates, before all inequalities held{note}."
         if state.done:
-            training.message = f"Perceptron: all inequalities hold at the last weights after {state.updates} updates."
             training.end(Termination.converged)
 
     def finish(self, state: _Sweeps | _Passes, training: Training) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..objectives.base import Objective
 from ..objectives.margin import MarginObjective, refuse_oracle
 from ..oracles.base import Effort
 from ..oracles.bracket import BracketOracle
+from ..protocols import HasDesign, HasOracle, HasPlanes, HasRelaxation
 from ..state import REBUILT
 from .bundle import Bundle
 from .tree_bundle import TreeBundle
@@ -85,6 +86,8 @@ class ProximalPoint(Learner):
     ``extra["steps"]`` has a row for each proximal step: the objective before and after, :math:`\tfrac1\lambda\|\varphi_{t+1} -
     \varphi_t\|^2`, :math:`\lambda`, evaluations.
     """
+
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes, HasDesign, HasOracle, HasRelaxation)
 
     lambda_0: float | None = None
     a: float = 2.0

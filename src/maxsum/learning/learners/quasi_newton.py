@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ...kernels.eigen import inverse_of
 from ...kernels.vectors import combine, inner, times
 from ..driver import Learner, LearningCallback, Training
 from ..objectives.smooth import Bundle, Evaluation, SmoothObjective, proven_again
+from ..protocols import HasGradient
 from ..result import LearningResult
 from ..state import REBUILT
 
@@ -73,6 +74,8 @@ class ProjectedQuasiNewton(Learner):
         See above; 0 runs to ``max_iter`` or until the objective cannot be lowered.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasGradient,)
+
     memory: int = 20
     inner: int = 50
     gradient_tol: float = 1e-5
@@ -90,16 +93,11 @@ class ProjectedQuasiNewton(Learner):
         """
         result = super().fit(objective, callback, init)
         if objective.convex:
-            return proven_again(objective, result)
-        return replace(result, message=f"{result.message.rstrip('.')}. {_NOT_CONVEX}")
+            return _inside(objective, proven_again(objective, result))
+        return _inside(objective, replace(result, message=f"{result.message.rstrip('.')}. {_NOT_CONVEX}"))
 
     def _check(self, objective: Any) -> None:
         super()._check(objective)
-        if not isinstance(objective, SmoothObjective):
-            raise InvalidSampleError(
-                f"ProjectedQuasiNewton got a {type(objective).__name__}, wanted a SmoothObjective (value, gradient, projection); "
-                "for hinge losses with planes use BlockFrankWolfe or CuttingPlane."
-            )
         for name in ("memory", "inner"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
@@ -175,6 +173,15 @@ class ProjectedQuasiNewton(Learner):
             else:
                 pairs.clear()
         return None
+
+
+def _inside(objective: Any, result: LearningResult) -> LearningResult:
+    """The result with weights exactly in the cone of the objective, which projections miss by rounding."""
+    w = result.weights if objective.free or not hasattr(objective, "cone") else objective.cone.repair(result.weights)
+    if np.array_equal(w, result.weights):
+        return result
+    found = objective.ask(w)
+    return replace(result, weights=w, objective=found.value + found.error)
 
 
 def _proves(objective: SmoothObjective) -> bool:

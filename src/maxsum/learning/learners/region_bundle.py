@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +20,7 @@ from ..objectives.base import Answer
 from ..objectives.lp import LPObjective
 from ..oracles.base import Effort
 from ..oracles.relaxed import Relaxed
+from ..protocols import HasDesign, HasOracle, HasPlanes, HasRelaxation
 from .cutting_plane import CuttingPlane, CuttingState, Master
 
 _PASSES, _STEPS, _PRECISION, _EARLY = 200, 3, 0.02, 0.1
@@ -60,16 +61,13 @@ class RegionBundle(Learner):
         For how many calls of the oracle a labelling without weight is kept. More of them make a better model, of fewer regions.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes, HasDesign, HasOracle, HasRelaxation)
+
     heaviness: float = 10.0
     memory: int = 0
 
     def _check(self, objective: Any) -> None:
         super()._check(objective)
-        if not isinstance(objective, LPObjective) or objective.smoothing > 0:
-            raise UnsupportedProblemError(
-                f"RegionBundle minimises an LPObjective without smoothing, not a {type(objective).__name__}. For two labels and "
-                "associative potentials it equals the margin; learners of others: BlockFrankWolfe, CuttingPlane."
-            )
         if objective.cone.rows.shape[0]:
             raise UnsupportedProblemError(
                 f"RegionBundle takes free and non-negative weights; the cone has {objective.cone.rows.shape[0]} supermodular rows. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ..dual.pseudo_marginals import PseudoMarginals
 from ..objectives.margin import refuse_oracle
 from ..objectives.smooth import GradientCertificate
 from ..objectives.smoothed import SmoothedCertificate, SmoothedObjective
+from ..protocols import HasGradient, HasRelaxation, has
 from ..result import LearningResult
 from .quasi_newton import ProjectedQuasiNewton
 
@@ -26,6 +27,8 @@ class SmoothedLP(ProjectedQuasiNewton):
     ``smoothing_error`` (the most by which smoothing lifts the objective) and ``n_rounds``.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasRelaxation,)
+
     def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
         """Minimise the smoothed objective.
 
@@ -38,15 +41,17 @@ class SmoothedLP(ProjectedQuasiNewton):
         init : array-like, shape (n_weights,), optional
             Weights to start from.
         """
-        if not isinstance(objective, SmoothedObjective):
-            if not getattr(objective, "smoothing", 0.0) > 0:
-                raise UnsupportedProblemError(
-                    f"SmoothedLP got a {type(objective).__name__} without smoothing, wanted LPObjective(..., smoothing > 0). Learners "
-                    "for the linear relaxation itself: BlockFrankWolfe, CuttingPlane, CompactQP."
-                )
-            refuse_oracle(self, objective)
-            objective = SmoothedObjective(objective, objective.smoothing)
-        return finished(objective, super().fit(objective, callback, init))
+        self.check(objective)
+        smooth = objective if has(objective, HasGradient) else SmoothedObjective(objective, objective.smoothing)
+        return finished(smooth, super().fit(smooth, callback, init))
+
+    def _check(self, objective: Any) -> None:
+        super()._check(objective)
+        if not objective.smoothing > 0:
+            raise UnsupportedProblemError(
+                f"SmoothedLP got a {type(objective).__name__} without smoothing, wanted LPObjective(..., smoothing > 0)."
+            )
+        refuse_oracle(self, objective)
 
 
 def finished(smooth: SmoothedObjective, result: LearningResult) -> LearningResult:

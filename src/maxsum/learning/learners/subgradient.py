@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..dual.dual_bound import check_relaxed
 from ..objectives.base import Objective, PlaneObjective
 from ..objectives.margin import refuse_oracle
 from ..oracles.base import Key
+from ..protocols import HasPlanes
 from ..state import REBUILT
 from .dual_subgradient import DescentState
 
@@ -51,6 +52,8 @@ class Subgradient(Learner):
         First step length for the ``lp`` surrogate, where the steps in weights and messages are normalised and go with
         :math:`1/\sqrt t`, as Franc & Laskov (2011) write (see `dual_subgradient.DescentState`); ten of them an iteration.
     """
+
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes,)
 
     averaged: bool = True
     batch: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -14,9 +14,9 @@ from ...kernels.subset_ascent import ascend
 from ...models.multilabel import MultiLabelBound
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
-from ..objectives.base import Objective
 from ..objectives.margin import refuse_oracle
 from ..objectives.multilabel import MultiLabelObjective, reduced
+from ..protocols import HasPlanes, HasSubsets
 from ..result import relative
 from ..state import REBUILT
 
@@ -65,17 +65,15 @@ class SubsetAscent(Learner):
         Pairwise steps of a visit.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes, HasSubsets)
+
     max_steps: int = 10
 
-    def _check(self, objective: Objective) -> None:
+    def _check(self, objective: Any) -> None:
         super()._check(objective)
-        if not isinstance(objective, MultiLabelObjective):
-            raise UnsupportedProblemError(
-                f"SubsetAscent minimises a MultiLabelObjective, not a {type(objective).__name__}. Use BlockFrankWolfe."
-            )
         why = unsuited(objective.model)
         if why:
-            raise UnsupportedProblemError(f"SubsetAscent {why}. Use BlockFrankWolfe.")
+            raise UnsupportedProblemError(f"SubsetAscent {why}.")
         refuse_oracle(self, objective)
 
     def init(self, objective: MultiLabelObjective, training: Training, start: Any = None) -> SubsetState:
