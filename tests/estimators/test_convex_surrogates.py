@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxsum as ms
-from maxsum.core.errors import InvalidParameterError, InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Guarantee
 from maxsum.estimators import check_structured_estimator
 from maxsum.learning import BlockFrankWolfe, LogisticObjective, ProjectedQuasiNewton, QPObjective, path, predict_convex
@@ -351,7 +351,7 @@ def test_what_does_not_go_together_is_refused(name, params, words):
 @pytest.mark.parametrize("name", ["grid", "multilabel"])
 def test_a_learner_of_smooth_objectives_refuses_hinges(name):
     kind, data = CASES[name]
-    with pytest.raises(InvalidSampleError, match="wanted a SmoothObjective"):
+    with pytest.raises(UnsupportedProblemError, match="lacks HasGradient"):
         kind(surrogate="margin", learner="ProjectedQuasiNewton").fit(*data())
 
 

@@ -132,7 +132,7 @@ def test_training_goes_on_from_a_checkpoint(tmp_path: Any) -> None:
 
 def test_learner_refuses_what_it_cannot_do() -> None:
     for model in (bound(n_labels=9), bound(potentials="potts"), bound(potentials="supermodular")):
-        with pytest.raises(UnsupportedProblemError, match="Use BlockFrankWolfe"):
+        with pytest.raises(UnsupportedProblemError, match="Learners that minimise it: BlockFrankWolfe"):
             SubsetAscent().fit(MultiLabelObjective(model))
 
 

@@ -161,7 +161,9 @@ def test_checkpoint_seconds_counts_on_shards(learner, tmp_path, monkeypatch):
     from maxsum.learning.driver import Training
 
     dataset, saved = write_shards(sentences(24), tmp_path / "train", samples=6), []
-    monkeypatch.setattr(Training, "save", lambda self, save=Training.save: saved.append(self.n_iter) or save(self))
+    monkeypatch.setattr(
+        Training, "save", lambda self, save=Training.save, **how: saved.append(self.n_iter) or save(self, **how)
+    )
     for seconds, most in ((0.0, 10**6), (3600.0, 1)):
         own = learner if not isinstance(learner, BlockFrankWolfe) else replace(
             learner, checkpoint=tmp_path / f"state-{seconds}", checkpoint_seconds=seconds, tol=1e-2

@@ -308,7 +308,7 @@ def test_cutting_planes_on_sums_of_planes(name):
 
 def test_what_does_not_fit_is_refused():
     source = CASES["free"]()
-    with pytest.raises(UnsupportedProblemError, match="ShardedObjective"):
+    with pytest.raises(UnsupportedProblemError, match="lacks HasShards"):
         ShardAscent().fit(source.whole())
     with pytest.raises(UnsupportedProblemError, match="ShardAscent"):
         CuttingPlane().fit(ShardedObjective(source))

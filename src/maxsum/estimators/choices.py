@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InvalidParameterError
 from ..core.parameters import OneOf, check, check_value
 from ..core.result import Termination
-from ..kernels.clock import Clock
+from ..inference.base import Clock
 from ..learning import registry
 from ..learning.driver import Learner
 from ..learning.dual.associative import lp_learner

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import InvalidParameterError
 from ..core.graph import Graph
 from ..core.memory import check_room
-from ..kernels.clock import Clock
+from ..inference.base import Clock
 from ..learning import registry
 from ..learning.driver import Learner
 from ..learning.learners.cutting_plane import CuttingPlane
