@@ -10,15 +10,27 @@ import numpy as np
 from scipy import sparse
 
 from ...core.errors import InvalidSampleError
-from ...qp.reduced import ReducedQP
-from ..certificate import DualCertificate
 from ..driver import Learner, Training
-from ..objectives.margin import Answer, Objective
+from ..dual.vectors import VectorModel
+from ..objectives.margin import Answer, Objective, Plane
 from .block_frank_wolfe import certain, feasible, is_exact
 
-_IDLE = 30
-_FIRST_PROXIMITY = 1.0
-_SERIOUS = 0.1
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of `CuttingPlane`. Proximities are relative to the curvature 1 of the regulariser."""
+
+    idle: int = 30  # solutions without weight after which a plane goes: more keep the program large, fewer find planes twice
+    first_precision: float = 0.1  # of the tolerance, to which reduced problems are solved at first
+    precise: float = 1e-3  # of the tolerance: where the reduced problem cannot be what keeps the gap open
+    first_proximity: float = 1.0
+    most_proximity: float = 1e3
+    least_proximity: float = 1e-3  # less than this is none
+    loose_proximity: float = 1e-2  # less than this is given up at once where the oracle finds nothing new
+    serious: float = 0.1  # part of the promised decrease that makes a step serious, as usual for bundle methods
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -91,77 +103,42 @@ class CuttingPlane(Learner):
                 master.loosen()
 
 
-class Master:
-    """The reduced problem: planes, their products, multipliers; kept over C, and in checkpoints."""
+class Master(VectorModel):
+    """The reduced problem of a training: its planes (kept over C, and in checkpoints), and what rules how well it is solved and where the
+    oracle is asked."""
 
     def __init__(self, objective: Objective, one: bool, before: Master | None = None):
-        self.objective, self.one = objective, one
-        self.proximity = _FIRST_PROXIMITY
-        self.precision = 0.1
+        super().__init__(objective, one)
+        self.proximity, self.precision = TUNING.first_proximity, TUNING.first_precision
         if before is not None and before.objective is objective and not (before.one or one):
-            self._take(before)
-            return
-        matrix = objective.cone.matrix
-        self.n_rows = matrix.shape[0]
-        self.rows = sparse.csr_array(matrix)
-        self.offset = np.zeros(self.n_rows)
-        self.examples = np.full(self.n_rows, -1, dtype=np.int64)
-        self.keys: list[Any] = [None] * self.n_rows
-        self.idle = np.zeros(self.n_rows, dtype=np.int64)
-        self.qp = self._new_qp()
-        self._refresh()
+            for name in ("rows", "offset", "block", "keys", "idle", "qp"):
+                setattr(self, name, getattr(before, name))
+            self.rescale(objective.c)
 
-    def _new_qp(self) -> ReducedQP:
-        qp = ReducedQP([1.0] if self.one else self.objective.c, loose=True)
-        if len(self.offset):
-            blocks = np.where(self.examples < 0, -1, 0 if self.one else self.examples)
-            qp.extend((self.rows @ self.rows.T).toarray(), self.offset, blocks)
-        return qp
-
-    def _take(self, before: Master) -> None:
-        for name in ("n_rows", "rows", "offset", "examples", "keys", "idle", "qp"):
-            setattr(self, name, getattr(before, name))
-        self.qp.reweight(self.objective.c)
-        self._refresh()
-
-    def _refresh(self) -> None:
-        alpha = self.qp.alpha
-        self.w = np.asarray(self.rows.T @ alpha).reshape(-1) if len(alpha) else np.zeros(self.objective.n_weights)
-        self.dual = float(alpha @ self.offset - 0.5 * (self.w @ self.w))
+    @property
+    def w(self) -> np.ndarray:
+        return self.weights.value
 
     @property
     def precise(self) -> bool:
-        return self.precision <= 1e-3
+        return self.precision <= TUNING.precise
 
     def sharpen(self) -> None:
         """Solve the next reduced problems more exactly."""
-        self.precision = max(1e-4, 0.1 * self.precision)
+        self.precision = max(0.1 * TUNING.precise, 0.1 * self.precision)
 
     def loosen(self) -> None:
         """Less stabilisation, after a proximal point where the oracle found nothing new."""
-        self.proximity = 0.1 * self.proximity if self.proximity > 1e-2 else 0.0
+        self.proximity = 0.1 * self.proximity if self.proximity > TUNING.loose_proximity else 0.0
 
     def solve(self, tol: float, training: Training) -> None:
-        """The reduced problem, to a fraction of the tolerance."""
-        if len(self.qp) == 0:
-            return
+        """The reduced problem, to a fraction of the tolerance; planes without weight for long are dropped."""
         started = time.perf_counter()
-        self.qp.warm(self.qp.alpha.copy())
-        self.qp.solve(max(1e-12, self.precision * max(tol, 1e-9)), training.seconds_left)
+        self.correct(max(1e-12, self.precision * max(tol, 1e-9)), training.seconds_left)
         training.qp_seconds += time.perf_counter() - started
-        self._refresh()
-        self.idle = np.where(self.qp.alpha > 0, 0, self.idle + 1)
-        old = (self.idle > _IDLE) & (self.examples >= 0)
+        old = self.idle > TUNING.idle
         if old.any():
-            self._remove(old)
-
-    def _remove(self, mask: np.ndarray) -> None:
-        self.qp.remove(mask)
-        keep = ~mask
-        self.rows = sparse.csr_array(self.rows[np.flatnonzero(keep)])
-        self.offset, self.examples, self.idle = self.offset[keep], self.examples[keep], self.idle[keep]
-        self.keys = [key for key, stays in zip(self.keys, keep, strict=True) if stays]
-        self._refresh()
+            self.remove(old)
 
     def proximal_point(self, centre: np.ndarray, training: Training) -> np.ndarray:
         r"""Minimiser of the model plus :math:`\tfrac\rho2\|w - \hat w\|^2`: the same program with other offsets."""
@@ -169,123 +146,69 @@ class Master:
             return self.w
         started = time.perf_counter()
         rho = self.proximity
-        moved = (1 + rho) * self.offset - rho * np.asarray(self.rows @ centre).reshape(-1)
+        every = sparse.vstack([self.hard, self.rows], format="csr")
+        moved = (1 + rho) * self.qp.offset - rho * np.asarray(every @ centre).reshape(-1)
         alpha = self.qp.solve_with(moved, max(1e-9, 0.1 * max(training.learner.tol, 1e-6)), training.seconds_left)
         training.qp_seconds += time.perf_counter() - started
-        return (np.asarray(self.rows.T @ alpha).reshape(-1) + rho * centre) / (1 + rho)
+        return (np.asarray(every.T @ alpha).reshape(-1) + rho * centre) / (1 + rho)
 
     def adapt(self, decrease: float, predicted: float) -> None:
         """Weaker stabilisation after a step that kept its promise, stronger after one that did not."""
-        if decrease >= _SERIOUS * predicted:
+        if decrease >= TUNING.serious * predicted:
             self.proximity *= 0.5
         elif decrease < 0:
-            self.proximity = min(1e3, 1.5 * self.proximity)
-        if self.proximity < 1e-3:
+            self.proximity = min(TUNING.most_proximity, 1.5 * self.proximity)
+        if self.proximity < TUNING.least_proximity:
             self.proximity = 0.0
 
     def add(self, answer: Answer, w: np.ndarray, epsilon: float, training: Training) -> int:
         """Planes that the rule (30) lets in, as long as there is time; returns how many."""
-        objective = self.objective
+        objective, reached = self.objective, self.alpha * self.slack(w)
         if self.one:
-            planes = [objective.plane(int(j), key) for j, key in zip(answer.examples, answer.keys, strict=True)]
-            z, b = np.zeros(objective.n_weights), 0.0
-            for plane, value in zip(planes, answer.value, strict=True):
+            z, b, members, keys = np.zeros(objective.n_weights), 0.0, [], []
+            for j, key, value in zip(answer.examples.tolist(), answer.keys, answer.value, strict=True):
                 if value > 0:
-                    z[plane.index] += objective.c[plane.example] * plane.value
-                    b += objective.c[plane.example] * plane.offset
-            own = self.examples >= 0
-            known = float(self.qp.alpha[own] @ (self.offset - np.asarray(self.rows @ w).reshape(-1))[own])
-            if b - z @ w - known <= 0.1 * epsilon:
+                    plane = objective.plane(j, key)
+                    z[plane.index] += objective.c[j] * plane.value
+                    b += objective.c[j] * plane.offset
+                    members.append(j)
+                    keys.append(key)
+            if b - z @ w - float(reached.sum()) <= 0.1 * epsilon:
                 return 0
-            keys = [(answer.examples[answer.value > 0], [k for k, v in zip(answer.keys, answer.value, strict=True) if v > 0])]
-            self._append(sparse.csr_array(z[None]), np.array([b]), np.zeros(1, dtype=np.int64), keys)
+            self.append(
+                sparse.csr_array(z[None]),
+                np.array([b]),
+                np.zeros(1, dtype=np.int64),
+                [(np.array(members, dtype=np.int64), keys)],
+            )
             return 1
-        slack = self.offset - np.asarray(self.rows @ w).reshape(-1)
-        reached = np.zeros(objective.n_examples)
-        own = self.examples >= 0
-        np.add.at(reached, self.examples[own], (self.qp.alpha * slack)[own])
-        wanted = objective.c[answer.examples] * answer.value - reached[answer.examples] > 0.1 * epsilon / objective.n_examples
-        new = [
-            i
-            for i in np.flatnonzero(wanted)
-            if answer.value[i] > 0 and not self._known(int(answer.examples[i]), answer.keys[i])
-        ]
-        if not new:
-            return 0
-        planes = []
-        for i in new:
-            planes.append(objective.plane(int(answer.examples[i]), answer.keys[i]))
+        mass = np.bincount(self.block, reached, objective.n_examples)[answer.examples]
+        wanted = (objective.c[answer.examples] * answer.value - mass > 0.1 * epsilon / objective.n_examples) & (
+            answer.value > 0
+        )
+        planes: list[Plane] = []
+        for i in np.flatnonzero(wanted):
+            j, key = int(answer.examples[i]), answer.keys[i]
+            if any(np.array_equal(self.keys[k], key) for k in np.flatnonzero(self.block == j)):
+                continue
+            planes.append(objective.plane(j, key))
             if training.seconds_left <= 0:
                 break
-        ptr = np.cumsum([0] + [len(plane.index) for plane in planes])
-        rows = sparse.csr_array(
-            (np.concatenate([p.value for p in planes]), np.concatenate([p.index for p in planes]), ptr),
-            shape=(len(planes), objective.n_weights),
-        )
-        self._append(rows, np.array([p.offset for p in planes]), np.array([p.example for p in planes]), [p.key for p in planes])
+        self.append_planes(planes)
         return len(planes)
 
-    def _known(self, j: int, key: np.ndarray) -> bool:
-        return any(np.array_equal(self.keys[i], key) for i in np.flatnonzero(self.examples == j))
-
-    def _append(self, rows: Any, offset: np.ndarray, examples: np.ndarray, keys: list[Any]) -> None:
-        every = sparse.csr_array(sparse.vstack([self.rows, rows], format="csr"))
-        columns = np.asarray((every @ rows.T).toarray())
-        self.qp.extend(columns, offset, examples)
-        self.rows, self.offset = every, np.concatenate([self.offset, offset])
-        self.examples = np.concatenate([self.examples, examples])
-        self.keys += keys
-        self.idle = np.concatenate([self.idle, np.zeros(len(offset), dtype=np.int64)])
-
-    def certificate(self) -> DualCertificate:
-        """The planes with weight, averaged ones taken apart, and the multipliers of the cone."""
-        alpha = self.qp.alpha
-        examples, keys, weight = [], [], []
-        for i in np.flatnonzero((alpha > 0) & (self.examples >= 0)):
-            if self.one:
-                members, labels = self.keys[i]
-                examples += members.tolist()
-                keys += labels
-                weight += (alpha[i] * self.objective.c[members]).tolist()
-            else:
-                examples.append(int(self.examples[i]))
-                keys.append(self.keys[i])
-                weight.append(alpha[i])
-        return DualCertificate(np.array(examples, dtype=np.int64), tuple(keys), np.array(weight), alpha[: self.n_rows].copy())
+    def append_planes(self, planes: list[Plane]) -> None:
+        """Add planes of examples."""
+        if planes:
+            ptr = np.cumsum([0] + [len(plane.index) for plane in planes])
+            entries = np.concatenate([p.value for p in planes]), np.concatenate([p.index for p in planes]), ptr
+            rows = sparse.csr_array(entries, shape=(len(planes), self.objective.n_weights))
+            block = np.array([p.example for p in planes], dtype=np.int64)
+            self.append(rows, np.array([p.offset for p in planes]), block, [p.key for p in planes])
 
     def state(self) -> dict[str, np.ndarray]:
-        """Arrays for a checkpoint."""
-        flat: list[np.ndarray] = []
-        members: list[np.ndarray] = []
-        for key in self.keys[self.n_rows :]:
-            own, labels = key if self.one else (np.zeros(0, dtype=np.int64), [key])
-            members.append(own)
-            flat += [np.asarray(label).reshape(-1) for label in labels]
-        return {
-            "alpha": self.qp.alpha.copy(), "offset": self.offset, "examples": self.examples, "idle": self.idle,
-            "row_data": self.rows.data, "row_indices": self.rows.indices, "row_indptr": self.rows.indptr,
-            "key_sizes": np.array([len(key) for key in flat], dtype=np.int64),
-            "keys": np.concatenate([np.zeros(0, dtype=np.int64)] + flat),
-            "member_sizes": np.array([len(own) for own in members], dtype=np.int64),
-            "members": np.concatenate([np.zeros(0, dtype=np.int64)] + members),
-            "ruling": np.array([self.proximity, self.precision, float(self.qp.crawled)]),
-        }  # fmt: skip
+        return {**super().state(), "ruling": np.array([self.proximity, self.precision])}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """The state that `state` gave."""
-        self.offset, self.examples, self.idle = (np.array(state[name]) for name in ("offset", "examples", "idle"))
-        shape = (len(self.offset), self.objective.n_weights)
-        self.rows = sparse.csr_array((state["row_data"], state["row_indices"], state["row_indptr"]), shape=shape)
-        labels = np.split(np.array(state["keys"]), np.cumsum(state["key_sizes"])[:-1]) if len(state["key_sizes"]) else []
-        own = np.split(np.array(state["members"]), np.cumsum(state["member_sizes"])[:-1]) if len(state["member_sizes"]) else []
-        self.keys = [None] * self.n_rows
-        start = 0
-        for members in own:
-            count = len(members) if self.one else 1
-            self.keys.append((members, labels[start : start + count]) if self.one else labels[start])
-            start += count
-        self.proximity, self.precision, crawled = (float(v) for v in state["ruling"])
-        self.qp = self._new_qp()
-        self.qp.crawled = bool(crawled)
-        self.qp.warm(np.array(state["alpha"]))
-        self._refresh()
+        super().restore(state)
+        self.proximity, self.precision = (float(v) for v in state["ruling"])

@@ -176,11 +176,7 @@ class _Search:
         """Go on with one plane an example for what is known, and pseudo-marginals as new ones."""
         objective, learner = self.objective, self.learner
         master, known = Master(objective, False), self.certificate()
-        for j, key in zip(known.examples.tolist(), known.keys, strict=True):
-            plane = objective.plane(j, key)
-            ptr = np.array([0, len(plane.index)])
-            row = sparse.csr_array((plane.value, plane.index, ptr), shape=(1, objective.n_weights))
-            master._append(row, np.array([plane.offset]), np.array([j]), [key])
+        master.append_planes([objective.plane(j, key) for j, key in zip(known.examples.tolist(), known.keys, strict=True)])
         CuttingPlane(learner.tol, learner.max_iter, learner.time_limit)._run(objective, self.training, master)
 
     def improve(self, labels: np.ndarray) -> None:
