@@ -125,7 +125,7 @@ class VectorModel(DualModel):
         weights.plain[:] = self.rows.T @ self.alpha + self.objective.cone.rows.T @ weights.mu
         if weights.value is not weights.plain:
             weights.value[:] = np.where(nonneg, np.maximum(weights.plain, 0.0), weights.plain)
-        return float(self.alpha @ self.linear() - 0.5 * inner(weights.value, weights.value))
+        return float(self.alpha @ self.qp.offset[self.n_rows :] - 0.5 * inner(weights.value, weights.value))
 
     def columns(self) -> Columns:
         return Columns(self.rows, self.offset, self.block, self.alpha.copy(), self.limit, np.zeros(self.objective.n_weights))
