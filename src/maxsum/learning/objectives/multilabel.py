@@ -9,25 +9,35 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ...core.errors import UnsupportedProblemError
 from ...kernels.design import Design
 from ...kernels.multilabel import best_subsets, max_marginals, pair_sums
 from ...kernels.planes import Scratch, largest_difference
-from ...kernels.subset_ascent import ascend
 from ...losses import Loss, as_loss
 from ...models.multilabel import MultiLabelBound
-from ..certificate import DualCertificate
 from ..driver import Learner, Training
+from ..dual.subsets import SubsetModel, reduced_tables
 from ..learners.block_frank_wolfe import _pack, _unpack
 from ..result import relative
 from .margin import Answer, MarginObjective, Objective, choose_oracle, loss_table, refuse_oracle
 
 MOST_ENUMERATED, MOST_IN_FOREST = 18, 12
 MOST_STORED = 8
-_OFTEN, _NEAR = 10, 1.5
-_ACTIVE_PASSES, _ACTIVE, _PAYS = 1000, 0.3, 0.5
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of `SubsetAscent`."""
+
+    often: int = 10  # passes after which the objective is evaluated, whatever the estimate of the gap says
+    near: float = 1.5  # times the tolerance: an estimate of the gap below which it is worth an evaluation
+    active_passes: int = 1000  # over examples with large gaps, after one over all
+    active: float = 0.3  # of the mean gap: examples with less are left out of such passes
+    pays: float = 0.5  # of the mean gain of a visit so far: with less a pass over some examples does not pay
+
+
+TUNING = Tuning()
 
 
 class SubsetOracle:
@@ -149,7 +159,7 @@ class SubsetAscent(Learner):
         while not training.step(training.n_iter + 1):
             estimate = ascent.one_pass()
             last = training.n_iter + 1 == self.max_iter or training.seconds_left <= 0
-            if estimate <= _NEAR * self.tol or training.n_iter % _OFTEN == 0 or last:
+            if estimate <= TUNING.near * self.tol or training.n_iter % TUNING.often == 0 or last:
                 ascent.evaluate()
 
 
@@ -168,77 +178,47 @@ def unsuited(model: MultiLabelBound) -> str:
 
 
 class _Ascent:
-    """One training: multipliers (n, 2^L) of all subsets, and the weights they make."""
+    """One training: the model, the random order, the gaps that rule the passes."""
 
     def __init__(self, learner: SubsetAscent, objective: MultiLabelObjective, training: Training, init: Any):
         self.learner, self.objective, self.training = learner, objective, training
-        model, n = objective.model, objective.n_examples
-        self.random = np.random.default_rng(learner.random_state)
-        self.truth = np.asarray(model.labels).reshape(n, -1)
-        n_labels = self.truth.shape[1]
-        self.subsets = (np.arange(1 << n_labels)[:, None] >> np.arange(n_labels)) & 1
-        self.own_subset = objective._truth
-        x = model.data.x
-        self.x = np.zeros((0, 0)) if sparse.issparse(x) else np.ascontiguousarray(x, dtype=np.float64)
-        rows = sparse.csr_array(x) if sparse.issparse(x) else sparse.csr_array((0, 0))
-        self.rows = (rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data.astype(np.float64))
-        self.norm = np.asarray(
-            x.multiply(x).sum(axis=1) if sparse.issparse(x) else (x * x).sum(axis=1), dtype=np.float64
-        ).ravel()
-        self.gaps, self.alpha = np.zeros(n), np.zeros((n, 1 << n_labels))
+        self.random, self.gaps = np.random.default_rng(learner.random_state), np.zeros(objective.n_examples)
         if isinstance(init, _Ascent) and init.objective is objective:
-            total = init.alpha.sum(axis=1)
-            self.alpha = init.alpha * np.divide(objective.c, total, out=np.zeros(n), where=total > 0)[:, None]
-            self.alpha[np.arange(n), self.own_subset] += np.maximum(0.0, objective.c - self.alpha.sum(axis=1))
+            self.model: SubsetModel = init.model
+            self.model.rescale(objective.c)
         else:
-            self.alpha[np.arange(n), self.own_subset] = objective.c
+            self.model = SubsetModel(objective)
         state = training.resume()
         if state is not None:
-            self.alpha = np.array(state["alpha"])
+            self.model.alpha[:] = state["alpha"]
             self.random.bit_generator.state = _unpack(state["random"])
-            training.certificate = self.certificate
+            training.certificate = self.model.certificate
         self.refresh()
 
     def state(self) -> dict[str, np.ndarray]:
-        return {"alpha": self.alpha, "random": _pack(self.random.bit_generator.state)}
+        return {"alpha": self.model.alpha, "random": _pack(self.random.bit_generator.state)}
 
     def refresh(self) -> None:
         """Weights and dual value from the multipliers, without the rounding of many small steps."""
-        model, x = self.objective.model, self.objective.model.data.x
-        mass = self.alpha.sum(axis=1)
-        used = self.alpha @ self.subsets.astype(np.float64)
-        edges = model.graph.edges
-        node = np.asarray(x.T @ (mass[:, None] * self.truth - used)).T
-        each = -self.alpha.sum(axis=0) + np.bincount(self.own_subset, weights=mass, minlength=len(self.subsets))
-        tables = np.zeros((len(edges), 2, 2))
-        for e, (u, v) in enumerate(edges):
-            np.add.at(tables[e], (self.subsets[:, u], self.subsets[:, v]), each)
-        self.node, self.tables = np.ascontiguousarray(node), tables
-        self.w = np.concatenate([self.node.ravel(), tables.ravel()])
-        loss = self.objective.loss_table.reshape(len(used), -1, 2)
-        self.dual = float((loss[:, :, 0] * (mass[:, None] - used) + loss[:, :, 1] * used).sum() - 0.5 * (self.w @ self.w))
-        self.training.bound(self.dual, self.certificate)
+        self.dual = self.model.refresh()
+        self.training.bound(self.dual, self.model.certificate)
 
     def one_pass(self) -> float:
         """Visit all examples in random order; returns an estimate of the relative gap."""
         objective = self.objective
-        edges = objective.model.graph.edges
-        own, pair = reduced(self.tables, edges, len(self.node))
+        own, pair = self.model.reduced()
         order = self.random.permutation(objective.n_examples)
         started = time.perf_counter()
         gaps, gain, visits = self.gaps, 0.0, 0
-        for i in range(1 + _ACTIVE_PASSES):
-            more = ascend(
-                order, self.x, *self.rows, self.norm, objective.loss_gain, edges, self.alpha, self.node, self.tables, own, pair,
-                self.learner.max_steps, gaps,
-            )  # fmt: skip
+        for i in range(1 + TUNING.active_passes):
+            more = self.model.ascend(order, own, pair, self.learner.max_steps, gaps)
             objective.n_calls += len(order)
             if i == 0:
                 total = float(gaps.sum())
                 gaps = gaps.copy()
-            pays = more * visits >= _PAYS * gain * len(order) and more > 1e-12 * abs(self.dual)
+            pays = more * visits >= TUNING.pays * gain * len(order) and more > 1e-12 * abs(self.dual)
             gain, visits = gain + more, visits + len(order)
-            order = order[gaps[order] > _ACTIVE * gaps[order].mean()]
+            order = order[gaps[order] > TUNING.active * gaps[order].mean()]
             if not pays or not len(order):
                 break
             order = self.random.permutation(order)
@@ -248,26 +228,9 @@ class _Ascent:
 
     def evaluate(self) -> None:
         """The primal value at the present weights."""
-        answer = self.objective.ask(self.w)
-        self.training.offer(self.w, self.objective.primal(self.w, answer.upper), True)
-
-    def certificate(self) -> DualCertificate:
-        """Subsets with weight, as a proof of the dual value."""
-        alpha = self.alpha.copy()
-        alpha[np.arange(len(alpha)), self.own_subset] = 0.0
-        example, subset = np.nonzero(alpha)
-        keys = tuple(self.subsets[subset].astype(np.int32))
-        return DualCertificate(example.astype(np.int64), keys, alpha[example, subset], np.zeros(0))
-
-
-def reduced(tables: np.ndarray, edges: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tables as what each label 1 gains, and each pair of them, (L,) and (L, L), up to a constant."""
-    own, pair = np.zeros(n_labels), np.zeros((n_labels, n_labels))
-    if len(edges):
-        np.add.at(own, edges[:, 0], tables[:, 1, 0] - tables[:, 0, 0])
-        np.add.at(own, edges[:, 1], tables[:, 0, 1] - tables[:, 0, 0])
-        pair[edges.min(axis=1), edges.max(axis=1)] = tables[:, 0, 0] + tables[:, 1, 1] - tables[:, 0, 1] - tables[:, 1, 0]
-    return own, pair
+        w = self.model.weights.value.copy()
+        answer = self.objective.ask(w)
+        self.training.offer(w, self.objective.primal(w, answer.upper), True)
 
 
 def best_labels(model: MultiLabelBound, w: np.ndarray, x: Any, more: np.ndarray | float = 0.0) -> np.ndarray:
@@ -288,7 +251,7 @@ def label_margins(model: MultiLabelBound, w: np.ndarray, x: Any) -> np.ndarray:
 
 def _parts(model: MultiLabelBound, w: np.ndarray, x: Any, more: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
     node, tables = model.blocks(w)
-    own, pair = reduced(tables, model.graph.edges, len(node))
+    own, pair = reduced_tables(tables, model.graph.edges, len(node))
     sums = np.zeros(1 << len(node))
     pair_sums(pair, sums)
     return np.ascontiguousarray(np.asarray(x @ node.T) + own + more), sums
