@@ -30,6 +30,7 @@ MODULES = {
     "amn": "bench_amn",
     "paths": "bench_paths",
     "chunking": "bench_chunking",
+    "panel": "bench_panel",
     "reliability": "bench_reliability",
     "adversary": "bench_adversary",
     "shards": "bench_shards",

@@ -358,7 +358,7 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
         messages = np.concatenate([a["edge"].reshape(-1, problem.size), a["clique"]])
         bound = problem.total(problem.tops(messages, problem.arc_consistent(problem.allowed)))
     elif form == "search":
-        bound = by_search(problem, a, score, tolerance)
+        bound = by_search(problem, a, score, tolerance, upper)
     else:
         bound = by_elimination(problem, a) if form == "elimination" else by_tangent(problem, a)
     if problem.whole_numbers and math.isfinite(bound):
@@ -391,6 +391,10 @@ def by_elimination(problem: Problem, a: Arrays) -> Value:
     need(sorted(order) == list(range(len(order))), "the order does not list every node once.")
     rank = {v: i for i, v in enumerate(order)}
     bags = [(v, *own.tolist()) for v, own in zip(order, np.split(a["separators"], a["separator_ptr"][1:-1]), strict=True)]
+    for i, bag in enumerate(bags):
+        need(len(set(bag)) == len(bag) and all(rank[w] >= i for w in bag), f"the separator of node {bag[0]} is not sound.")
+    sizes = [math.prod(problem.states[list(bag[1:])].tolist()) for bag in bags]
+    need(sum(sizes) == len(a["tables"]), "the separators need more or fewer numbers than the tables hold.")
     inbox: list[list[Part]] = [[] for _ in order]  # what goes to each bag
 
     def home(scope: Any) -> tuple[list[Part], tuple[int, ...]]:
@@ -410,11 +414,9 @@ def by_elimination(problem: Problem, a: Arrays) -> Value:
         cube[diagonal] = problem.reward[c, : min(shape)]
         box.append(part(axes, cube))
     for i, bag in enumerate(bags):
-        need(len(set(bag)) == len(bag) and all(rank[w] >= i for w in bag), f"the separator of node {bag[0]} is not sound.")
         labels = [problem.label[: problem.states[w]] for w in bag]
         shape = [len(own) for own in labels[1:]]
-        own, at = a["tables"][at : at + math.prod(shape)], at + math.prod(shape)
-        need(at <= len(a["tables"]), "the separator tables are cut short.")
+        own, at = a["tables"][at : at + sizes[i]], at + sizes[i]
         if shape:
             own = own.reshape(1, *shape)
             if (np.isneginf(own) & (added(inbox[i], labels)[0] > -np.inf)).any():
@@ -426,7 +428,6 @@ def by_elimination(problem: Problem, a: Arrays) -> Value:
         if best is None:
             return -math.inf
         total += best
-    need(at == len(a["tables"]), "there are more numbers than the separator tables need.")
     return problem.total([[total]])
 
 
@@ -453,7 +454,7 @@ def by_tangent(problem: Problem, a: Arrays) -> Value:
     return problem.total([[centres]]) + Fraction(steepest, 2 * ONE**2) + Fraction(bowl, 2 * ONE**3)
 
 
-def by_search(problem: Problem, a: Arrays, score: Value, tolerance: Fraction) -> Value:
+def by_search(problem: Problem, a: Arrays, score: Value, tolerance: Fraction, upper: float) -> Value:
     """Section "Search": replay the branching tree; the bound is that of the worst box that it leaves open."""
     parent, node, label, relation, number = (a[name] for name in ("parent", "node", "label", "relation", "message_set"))
     n_boxes, level = len(parent), float(a.get("level", 0.0))
@@ -471,6 +472,8 @@ def by_search(problem: Problem, a: Arrays, score: Value, tolerance: Fraction) ->
     if isinstance(score, Fraction):
         base, left = score, [0]
         room = max(math.floor(max(tolerance, Fraction(level)) * ONE), ONE - 1 if problem.whole_numbers else 0)
+        if score <= upper < math.inf:  # no more than the claim leaves open
+            room = min(room, math.floor((Fraction(upper) - score) * ONE))
     stack = [(0, problem.allowed, np.zeros((len(problem.ends), problem.size)))]  # box, domain, messages of the parent
     while stack:
         i, domain, messages = stack.pop()

@@ -231,7 +231,7 @@ def test_no_search_proves_what_is_false():
         score = own.total(own.values(labels))
         known = labels if np.isfinite(float(score)) else None
         tolerance = Fraction(0) if known is None else Fraction(1e-9) * Fraction(own.variation(labels))
-        bound = check.by_search(own, tree, score, tolerance)
+        bound = check.by_search(own, tree, score, tolerance, float(rng.choice([-np.inf, np.inf, float(best)])))
         assert bound >= best, tree
         tight += bound == best
     assert tight > 20
@@ -267,3 +267,16 @@ def test_bytes_that_make_no_sense_end_in_code_2(tmp_path):
     for content in (b"", b"maxsum model\0", b"maxsum model\0" + bytes(60)):
         (tmp_path / "m").write_bytes(content)
         assert code_of(tmp_path / "m", tmp_path / "a.npz") == 2
+
+
+def test_a_proof_of_infeasibility_is_read_to_its_end(tmp_path):
+    """The first bag proves it; what follows must still be sound, as `verify` demands."""
+    problem = ms.Problem(ms.Graph.chain(3), np.zeros((3, 2)), np.array([np.full((2, 2), -np.inf), np.zeros((2, 2))]))
+    result = ms.inference.JunctionTree().solve(problem)
+    assert str(result.guarantee) == "infeasible"
+    problem.save(tmp_path / "p.npz")
+    save_answer(tmp_path / "a.npz", result)
+    arrays = dict(np.load(tmp_path / "a.npz"))
+    np.savez(tmp_path / "b.npz", **{**arrays, "tables": np.append(arrays["tables"], 0.0)})
+    assert check.main([str(tmp_path / "p.npz"), str(tmp_path / "a.npz")]) == 0
+    assert check.main([str(tmp_path / "p.npz"), str(tmp_path / "b.npz")]) == 2

@@ -90,16 +90,23 @@ class SearchCertificate(Certificate):
         return super().verify(*args, **claims)
 
     def evaluate_exactly(self, problem: Problem, labels: np.ndarray | None) -> tuple[Fraction | float, Fraction | float]:
-        """The same with integers instead of rounding; the gap, or without a labelling the bound, is rounded up once, at the end."""
-        bound, gap, _ = self._judge(problem, labels, exact=True)
+        """The same with integers instead of rounding; the gap, or without a labelling the bound, is rounded up once, at the end.
+
+        Boxes are closed no further above the labelling than floating point had to: with the whole room some would be closed
+        sooner, and the exact gap could be the larger one.
+        """
+        bound, gap, _ = self._judge(problem, labels, True, most=self.evaluate(problem, labels).gap)
         if labels is None or not np.isfinite(gap):
             return bound, gap
         return exact_score(problem, labels) + Fraction(gap), Fraction(gap)
 
-    def _judge(self, problem: Problem, labels: np.ndarray | None, exact: bool, deadline: float = np.inf) -> Evaluation:
+    def _judge(
+        self, problem: Problem, labels: np.ndarray | None, exact: bool, deadline: float = np.inf, most: float = np.inf
+    ) -> Evaluation:
         children = self._children(problem)
         known = labels if labels is not None and np.isfinite(problem.score(labels)) else None
         room = -np.inf if known is None else max(target_gap(problem, known), self.level if self.level < np.inf else 0.0)
+        room = min(room, most) if most >= 0 else room
         number = (Integers if exact else Floats)(problem, known)
         replay = _Replay(self, problem, children, number, room)
         replay.deadline = deadline

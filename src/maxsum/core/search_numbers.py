@@ -332,8 +332,11 @@ class Integers:
     def enumerate(self, domain: np.ndarray, messages: np.ndarray, terms: Terms, room: float, limit: int) -> Any:
         above, whole = int(terms.above[0]), self.messages(messages)
         wanted = above - self.room(room) if room > -np.inf else 1
-        scale = 2.0**-self.exponent if self.exponent > -1000 else np.inf
-        bits = unit_bits(self.problem, float(min(wanted, 1 << 900)), min(room * scale, 2.0**900) if room > -np.inf else room)
+        shift = max(0, int(wanted).bit_length() - 60)  # their ratio alone counts: floats hold neither 2**1074 nor its inverse
+        relative = room
+        if room > -np.inf:
+            relative = float(min(Fraction(room) / Fraction(2) ** (self.exponent + shift), Fraction(1 << 900)))
+        bits = unit_bits(self.problem, float(wanted >> shift), relative)
         unit = max(1, wanted >> bits) if room > -np.inf else -self.low // 4
         needed = -(-wanted // unit)
 
