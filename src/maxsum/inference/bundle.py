@@ -11,15 +11,25 @@ is solved in its dual, over weights :math:`\lambda` of the columns: :math:`u = \
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..kernels import decomposition as kernels
 
-_SERIOUS = 0.1
-_BOLD = 0.5
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of `ColumnBundle`: parts of the promised decrease, as usual for bundle methods."""
+
+    serious: float = 0.1  # from which on a trial point becomes the centre
+    bold: float = 0.5  # from which on the step was too short
 
 
-class Bundle:
+TUNING = Tuning()
+
+
+class ColumnBundle:
     """Columns, their weights and the step of a proximal bundle.
 
     Parameters
@@ -98,8 +108,8 @@ class Bundle:
     def judge(self, value: float, found: float, promised: float) -> bool:
         """Whether the trial point, of value ``found``, becomes the centre; the step length follows."""
         gain = value - found
-        if gain >= _SERIOUS * promised:
-            if gain >= _BOLD * promised:
+        if gain >= TUNING.serious * promised:
+            if gain >= TUNING.bold * promised:
                 self.step *= 1.5
             self._rejected = 0
             return True

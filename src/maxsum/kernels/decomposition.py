@@ -155,7 +155,12 @@ def master(starts, copy_node, node_share, filled, columns, linear, gram, weights
             if top - reached <= 0.1 * tol / n_trees:
                 continue
             enough = 0.1 * tol / n_trees
-            if pairwise_steps(gram[c], step, gradient, weights[c, :n], change, 4 * n + 20, enough, 0.0) > 0.0:
+            if (
+                pairwise_steps(
+                    gram[c].ravel(), 0, gram.shape[1], step, gradient, weights[c], 0, n, change, 4 * n + 20, enough, 0.0
+                )
+                > 0.0
+            ):
                 for i in range(first, last):
                     for k in range(n_labels):
                         before[k] = x[i, k]

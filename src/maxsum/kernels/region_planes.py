@@ -228,9 +228,8 @@ def _pass(z_ptr, column, value, offset, alpha, atom_ptr, c, u, w, nonneg, heavin
             score[a], change[a] = offset[first + a] - product, 0.0
             mean += alpha[first + a] * score[a]
         work += z_ptr[first + count] - z_ptr[first] + count
-        own = alpha[first : first + count]
         for step in range(n_steps):
-            high, low = ends(score, own)
+            high, low = ends(score, alpha, first, count)
             if step == 0:
                 gaps[r] = c[r] * (score[high] - mean)
             if is_flat(score, high, low):
@@ -239,7 +238,7 @@ def _pass(z_ptr, column, value, offset, alpha, atom_ptr, c, u, w, nonneg, heavin
             to = _row(z_ptr, column, value, products, r, first, count, high)
             back = _row(z_ptr, column, value, products, r, first, count, low)
             norm = to[high] + back[low] - to[low] - back[high]
-            moved = c[r] * exchange(own, high, low, slope, c[r] * norm * scale)
+            moved = c[r] * exchange(alpha, first + high, first + low, slope, c[r] * norm * scale)
             change[high] += moved
             change[low] -= moved
             for a in range(count):
