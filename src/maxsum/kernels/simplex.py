@@ -92,16 +92,10 @@ def ends(gradient, alpha, first, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def step_size(slope, curve, available):  # type: ignore[no-untyped-def]
-    """The exact line search: ``slope / curve``, or all that is ``available`` where that is less."""
-    return min(slope / curve, available) if slope < available * curve else available
-
-
-@kernel
 def exchange(alpha, high, low, slope, curve):  # type: ignore[no-untyped-def]
     """Move the best amount from ``alpha[low]`` to ``alpha[high]``, whose gradients differ by ``slope``, along a line of curvature ``curve``;
     returns the amount. An entry that gives all it has becomes 0 exactly."""
-    size = step_size(slope, curve, alpha[low])
+    size = min(slope / curve, alpha[low]) if slope < alpha[low] * curve else alpha[low]
     alpha[low] = alpha[low] - size if size < alpha[low] else 0.0
     alpha[high] += size
     return size
@@ -118,7 +112,7 @@ def pairwise_steps(gram, start, width, scale, gradient, alpha, first, n, change,
     r"""Up to ``n_steps`` pairwise steps on a quadratic :math:`\langle g, \alpha\rangle - \tfrac s2 \alpha^\top G\alpha`; returns the gain.
 
     ``gradient`` and the ``n`` entries ``alpha[first:]`` are kept up to date, ``change`` adds up what was moved. ``gram`` is flat: the products of
-    entry ``i`` are ``gram[start + i * width:]``. (Views of arrays would cost more than a step of a small block.) Ends when two gradients differ by at most ``least``, or by their rounding alone, or when a step gains less than
+    entry ``i`` are ``gram[start + i * width:]``. Ends when two gradients differ by at most ``least``, or by their rounding alone, or when a step gains less than
     ``little`` of all gained so far.
     """
     gain = 0.0
@@ -134,8 +128,9 @@ def pairwise_steps(gram, start, width, scale, gradient, alpha, first, n, change,
         size = exchange(alpha, first + high, first + low, slope, curve)
         change[high] += size
         change[low] -= size
+        plus, minus = gram[to : to + n], gram[back : back + n]  # so that the loop is vectorised
         for i in range(n):
-            gradient[i] -= size * scale * (gram[to + i] - gram[back + i])
+            gradient[i] -= size * scale * (plus[i] - minus[i])
         gained = size * (slope - 0.5 * size * curve)
         gain += gained
         if gained < little * gain:
