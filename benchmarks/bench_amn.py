@@ -1,4 +1,4 @@
-"""Associative Markov networks: the region bundle beside the compact quadratic programme of 004, and growth to a million nodes."""
+"""Associative Markov networks: the region bundle beside the compact quadratic programme of Taskar, Chatalbashev & Koller 2004, and growth to a million nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DESCRIPTION = """
 One graph: random points of the unit square, three edges a node to the nearest ones, labels by the nearest of some centres with 5 % of
 them wrong, noisy node features; ½‖w‖² + C ξ with the Hamming loss, weights of edges >= 0, C = 500 / nodes.
 
-*Compact*: the learner that `lp_learner` names, to a certified relative gap of 1e-3, beside the quadratic programme (10) of 004
+*Compact*: the learner that `lp_learner` names, to a certified relative gap of 1e-3, beside the quadratic programme (10) of Taskar, Chatalbashev & Koller 2004
 (`CompactQP`) by PIQP and Clarabel, whose own tolerance is 1e-4; *gap* is what was certified. Targets: 20 times as fast as the better
 one for 5000 nodes, 5 labels and 20 features; not slower for 200 nodes (5 % of noise allowed), where the compact programme itself is
 chosen.

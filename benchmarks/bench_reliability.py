@@ -38,7 +38,7 @@ must be read or refused with an error of ours, within 5 s. *Repeated trainings*:
 Who tries to make the library lie has a section of his own: `python -m benchmarks adversary`.
 """
 SIZES = {"problems": 100_000, "kills": 100, "rounds": 300, "files": 10_000, "seeds": 5}
-QUICK = {"problems": 200, "kills": 1, "rounds": 3, "files": 40, "seeds": 1}
+QUICK = {"problems": 80, "kills": 1, "rounds": 3, "files": 40, "seeds": 1}
 LEFT = 2**28
 ROOT = Path(__file__).parents[1]
 

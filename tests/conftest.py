@@ -1,15 +1,22 @@
-"""Shared by all tests: the reference code on the path, deterministic property tests, the data folder."""
+"""Shared by all tests: who starts with which, deterministic property tests, the data folder."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import hypothesis
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "contracts")]
+TESTS = Path(__file__).parent
+SOLVERS = (
+    *("contracts/test_solvers", "contracts/test_adversarial", "contracts/test_metamorphic", "core", "inference"),
+    *("adversary", "check", "parts", "graphs", "files", "test_layers"),
+)
+LEARNERS = (
+    *("learning", "contracts/test_learners", "test_benchmarks", "experiments", "estimators", "faults", "storage", "cli"),
+    "test_docs",
+)
 
 os.environ["MAXSUM_DATA_CACHE"] = str(
     Path(__file__).parent / "no-cache"
@@ -24,6 +31,21 @@ hypothesis.settings.register_profile(
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 hypothesis.settings.load_profile("maxsum")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Half of the tests need the kernels of solvers, half those of learners.
+
+    ``--dist worksteal`` gives each of two workers one half, file by file: what a file computes once for all its tests is computed
+    by one worker. The halves start with different kernels, so that few are compiled by both while the cache is empty.
+    """
+    order = SOLVERS + LEARNERS
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(TESTS).as_posix()
+        return next((i for i, start in enumerate(order) if path.startswith(start)), len(order))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")

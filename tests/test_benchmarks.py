@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,11 @@ def module(name):
     return benchmarks.load(name)
 
 
+@cache
+def tiny(name):
+    return module(name).rows(quick=True)
+
+
 def test_every_bench_module_is_listed():
     found = {path.stem for path in (ROOT / "benchmarks").glob("bench_*.py")}
     assert found == {module.partition(":")[0] for module in benchmarks.MODULES.values()}
@@ -31,7 +37,7 @@ def test_every_bench_module_is_listed():
 
 @pytest.mark.parametrize("name", [n for n in benchmarks.MODULES if not n.startswith("reproduce-") or n == "reproduce-scene"])
 def test_rows_of_a_tiny_setting(name):
-    rows = module(name).rows(quick=True)
+    rows = tiny(name)
     assert rows
     block = report.section(RUN._replace(name=name), module(name).TITLE, module(name).DESCRIPTION, rows)
     assert f"## {module(name).TITLE}\n" in block
@@ -42,13 +48,13 @@ def test_rows_of_a_tiny_setting(name):
 
 
 def test_tiny_answers_are_proven():
-    rows = module("exact").rows(quick=True)
+    rows = tiny("exact")
     if measure.data_folder() is None:
         pytest.skip("no data folder: set MAXSUM_DATA")
     files = [row for row in rows if row["table"] == "Files"]
     assert [(row["cost"], row["bound"], row["guarantee"]) for row in files] == [("27", "27", "optimal"), ("0", "0", "optimal")]
     assert [row["solved"] for row in rows if row["table"] == "Sudoku"] == ["2 of 2", "2 of 2"]
-    assert [row["proven"] for row in module("random").rows(quick=True)] == ["1 of 1", "1 of 1"]
+    assert [row["proven"] for row in tiny("random")] == ["1 of 1", "1 of 1"]
 
 
 def test_missing_data_is_a_reason(monkeypatch, tmp_path):

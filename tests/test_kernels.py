@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from common import ALL, EXACT, check_exact, check_result, solver_of
+from contracts.common import ALL, EXACT, check_exact, check_result, solver_of
 from reference.families import make
 
 import maxsum as ms

@@ -1,5 +1,6 @@
 """Who may import whom: core <- kernels <- executors, qp <- inference <- models, losses <- learning <- shards, parts, estimators <- storage
-<- experiments <- cli. Inside learning: certificate, result <- oracles <- proofs, objectives <- dual <- learners <- paths.
+<- experiments <- cli. Inside learning: certificate, result <- oracles <- proofs <- dual <- objectives <- driver <- learners <- paths; imports
+for types alone (under TYPE_CHECKING) may point anywhere in there.
 
 `metrics` and `datasets` stand beside the estimators; `metrics` uses nothing but core, `datasets` core and the samples of models.
 `check` uses nothing of ours at all: it must be usable as a file by itself.
@@ -108,6 +109,18 @@ MAY_IMPORT_PACKAGES = {
     "check": {"numpy"},
     "maxsum": set(),
 }
+LEARNING_ROOMS = (
+    ("certificate", "state", "protocols", "registry"),
+    ("result", "checkpoint"),
+    ("oracles",),
+    ("proofs",),
+    ("dual",),
+    ("objectives",),
+    ("driver",),
+    ("learners",),
+    ("paths",),
+)
+"""Rooms and files of `maxsum.learning`: each may import what stands before it, and itself. Its `__init__` names the homes of all."""
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -116,29 +129,46 @@ def layer_of(parts: tuple[str, ...]) -> str:
     return parts[0].removesuffix(".py") if parts and parts[0].removesuffix(".py") in LAYERS else "maxsum"
 
 
-def imports(source: str, file: Path) -> list[tuple[str, str]]:
-    """("layer" or "package", name) of everything that a file imports, inside functions too."""
-    package = file.relative_to(SOURCE).parent.parts
-    found = []
-    for node in ast.walk(ast.parse(source)):
+def imported(tree: ast.AST, file: Path) -> list[tuple[str, ...]]:
+    """Dotted names of all modules that a tree imports, inside functions too; ours begin with "maxsum"."""
+    package = ("maxsum", *file.relative_to(SOURCE).parent.parts)
+    found: list[tuple[str, ...]] = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            targets = [tuple(alias.name.split(".")) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            targets = [tuple((node.module or "").split("."))]
+            found += [tuple(alias.name.split(".")) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1]
+            base = package[: len(package) - node.level + 1] if node.level else ()
             inside = tuple((node.module or "").split(".")) if node.module else ()
-            names = [(*base, *inside)] if inside else [(*base, alias.name) for alias in node.names]
-            found += [("layer", layer_of(name)) for name in names]
-            continue
-        else:
-            continue
-        for target in targets:
-            if target[0] == "maxsum":
-                found.append(("layer", layer_of(target[1:])))
-            elif target[0] not in sys.stdlib_module_names:
-                found.append(("package", target[0]))
+            found += [(*base, *inside)] if inside else [(*base, alias.name) for alias in node.names]
     return found
+
+
+def imports(source: str, file: Path) -> list[tuple[str, str]]:
+    """("layer" or "package", name) of everything that a file imports."""
+    names = imported(ast.parse(source), file)
+    ours = [("layer", layer_of(name[1:])) for name in names if name[0] == "maxsum"]
+    return ours + [("package", name[0]) for name in names if name[0] != "maxsum" and name[0] not in sys.stdlib_module_names]
+
+
+def room_of(parts: tuple[str, ...]) -> str:
+    """The room of learning that a dotted name below the package stands in; empty outside of it, and for learning itself."""
+    return parts[1].removesuffix(".py") if len(parts) > 1 and parts[0] == "learning" else ""
+
+
+def room_faults(source: str, file: Path) -> list[str]:
+    """Imports between rooms of learning that point upwards."""
+    place, own = file.relative_to(SOURCE), room_of(file.relative_to(SOURCE).parts)
+    height = {room: i for i, rooms in enumerate(LEARNING_ROOMS) for room in rooms}
+    if own in ("", "__init__"):
+        return []
+    if own not in height:
+        return [f"{place} stands in no room of LEARNING_ROOMS"]
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    rooms = {room_of(name[1:]) for name in imported(tree, file) if name[0] == "maxsum"} - {"", own}
+    return [f"{place} ({own}) imports {room}" for room in sorted(rooms) if height.get(room, len(height)) >= height[own]]
 
 
 def faults(source: str, file: Path) -> list[str]:
@@ -155,6 +185,7 @@ def faults(source: str, file: Path) -> list[str]:
             for kind, name in (imports(ast.unparse(node), file) if isinstance(node, ast.Import | ast.ImportFrom) else ())
             if kind == "package" and name in lazy
         ]
+    wrong += room_faults(source, file)
     if layer == "storage":
         wrong += [
             f"{file.relative_to(SOURCE)} imports {word}"
@@ -170,6 +201,8 @@ def faults(source: str, file: Path) -> list[str]:
 
 def test_there_is_something_to_check():
     assert {layer_of(file.relative_to(SOURCE).parts) for file in FILES} == {*LAYERS, "maxsum"}
+    rooms = {room_of(file.relative_to(SOURCE).parts) for file in FILES} - {"", "__init__"}
+    assert rooms == {room for rooms in LEARNING_ROOMS for room in rooms}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
@@ -194,11 +227,23 @@ def test_imports_point_downwards(file):
         ("models/x.py", "import sklearn"),
         ("losses.py", "from .models import GraphModel"),
         ("losses.py", "import scipy"),
-        ("learning/x.py", "from ..estimators import GraphLabeler"),
-        ("learning/x.py", "from sklearn.base import clone"),
-        ("learning/x.py", "import numba"),
+        ("learning/paths.py", "from ..estimators import GraphLabeler"),
+        ("learning/paths.py", "from sklearn.base import clone"),
+        ("learning/paths.py", "import numba"),
+        ("learning/certificate.py", "from .result import LearningResult"),
+        ("learning/certificate.py", "def f():\n    from .proofs.feature_sums import dual_bound"),
+        ("learning/oracles/x.py", "from ..dual.planes import PlaneStore"),
+        ("learning/proofs/x.py", "from ..objectives import margin"),
+        ("learning/dual/x.py", "from ..objectives.margin import MarginObjective"),
+        ("learning/dual/x.py", "from maxsum.learning.learners.bundle import Bundle"),
+        ("learning/objectives/x.py", "from ..learners.quasi_newton import ProjectedQuasiNewton"),
+        ("learning/objectives/x.py", "from ..driver import Learner"),
+        ("learning/objectives/x.py", "from .. import driver"),
+        ("learning/driver.py", "from .learners.bundle import Bundle"),
+        ("learning/learners/x.py", "from ..paths import path"),
+        ("learning/cellar/x.py", "import numpy"),
         ("parts/x.py", "from ..estimators import GraphLabeler"),
-        ("learning/x.py", "from ..parts import solve_parts"),
+        ("learning/paths.py", "from ..parts import solve_parts"),
         ("estimators/x.py", "from ..kernels import tree"),
         ("estimators/x.py", "from ..cli import app"),
         ("estimators/x.py", "print(1)"),
@@ -238,7 +283,16 @@ def test_the_check_sees_a_fault(where, source):
         ("inference/x.py", "from ..core.problem import Problem\nfrom ..kernels import tree\nfrom . import base"),
         ("models/x.py", "from ..kernels.design import Design\nfrom scipy import sparse\nfrom .cone import Cone"),
         ("losses.py", "from .core.problem import Problem"),
-        ("learning/x.py", "from ..losses import Loss\nfrom ..models.bound import BoundModel\nimport piqp"),
+        ("learning/paths.py", "from ..losses import Loss\nfrom ..models.bound import BoundModel\nimport piqp"),
+        ("learning/paths.py", "from .learners.bundle import Bundle\nfrom .driver import Learner"),
+        (
+            "learning/objectives/x.py",
+            "from ..dual.planes import PlaneStore\nfrom .base import Objective\nfrom ..certificate import Check",
+        ),
+        (
+            "learning/dual/x.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..objectives.margin import MarginObjective",
+        ),
         ("estimators/x.py", "from sklearn.base import BaseEstimator\nfrom ..learning.driver import Learner"),
         ("metrics.py", "import numpy as np\nfrom .core.errors import InvalidSampleError"),
         (

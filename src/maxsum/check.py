@@ -27,7 +27,8 @@ import numpy as np
 
 BITS = 1074  # every float is a whole multiple of 2**-BITS
 ONE = 1 << 2 * BITS  # exact scores are integers, in units of 1 / ONE: a product of two floats (weight and feature) is one
-EPS, TINY = 2.0**-52, 2.0**-1000  # rounding of a float; more than underflow can take from a product
+EPS = 2.0**-52  # rounding of a float
+TINY = 2.0**-1000  # more than underflow can take from a product
 LARGEST = 1e100  # sums of larger numbers may overflow
 TOLERANCE = 1e-9  # of the variation of a score (of an objective): the gap that still counts as none
 LOOSE = 1e-6  # of an objective: what the slacks of graphs with cycles may be open by

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .core.errors import InvalidSampleError
+from .core.errors import InvalidParameterError, InvalidSampleError
 from .core.problem import Problem
 
 
@@ -26,17 +26,19 @@ class Loss(ABC):
         known = labels >= 0
         table = np.array(self.rows(np.where(known, labels, 0), n_labels), dtype=np.float64)
         if table.shape != (len(labels), n_labels):
-            raise InvalidSampleError(f"{self!r} gave a table of shape {table.shape}, wanted {(len(labels), n_labels)}.")
+            raise InvalidParameterError(f"{self!r} gave a table of shape {table.shape}, wanted {(len(labels), n_labels)}.")
         table[~known] = 0.0
         if not np.isfinite(table).all() or (table < 0).any():
             node, label = np.argwhere(~(table >= 0) | ~np.isfinite(table))[0]
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"{self!r} is {table[node, label]} at node {node}, label {label}; wanted finite numbers >= 0."
             )
         own = table[np.flatnonzero(known), labels[known]]
         if own.any():
             node = np.flatnonzero(known)[np.flatnonzero(own)[0]]
-            raise InvalidSampleError(f"{self!r} is {own[own != 0][0]} for the true label at node {node}; wanted L(y, y) = 0.")
+            raise InvalidParameterError(
+                f"{self!r} is {own[own != 0][0]} for the true label at node {node}; wanted L(y, y) = 0."
+            )
         return table
 
     def value(self, labels: Any, predicted: Any, n_labels: int) -> float:
@@ -101,7 +103,7 @@ class TableLoss(Loss):
         """The row of ``costs`` of each true label."""
         costs = np.asarray(self.costs, dtype=np.float64)
         if costs.shape != (n_labels, n_labels):
-            raise InvalidSampleError(f"costs of a TableLoss have shape {costs.shape}, wanted ({n_labels}, {n_labels}).")
+            raise InvalidParameterError(f"costs of a TableLoss have shape {costs.shape}, wanted ({n_labels}, {n_labels}).")
         return costs[labels]
 
 
@@ -122,7 +124,7 @@ def as_loss(loss: Any) -> Loss:
         return Hamming(normalised=loss == "normalised")
     if isinstance(loss, (list, np.ndarray)):
         return TableLoss(loss)
-    raise InvalidSampleError(
+    raise InvalidParameterError(
         f"loss is {loss!r}, wanted 'hamming', 'normalised', a (K, K) table of costs, or a maxsum.losses.Loss."
     )
 
@@ -132,12 +134,12 @@ def _class_weight(given: Any, n_labels: int) -> np.ndarray:
     if isinstance(given, Mapping):
         for label, value in given.items():
             if isinstance(label, bool) or not isinstance(label, (int, np.integer)) or not 0 <= label < n_labels:
-                raise InvalidSampleError(
+                raise InvalidParameterError(
                     f"class_weight names label {label!r}, wanted numbers 0..{n_labels - 1} of the classes."
                 )
             weight[label] = value
     else:
         weight = np.asarray(given, dtype=np.float64)
     if weight.shape != (n_labels,) or not (np.isfinite(weight) & (weight >= 0)).all():
-        raise InvalidSampleError(f"class_weight is {given!r}, wanted {n_labels} finite numbers >= 0.")
+        raise InvalidParameterError(f"class_weight is {given!r}, wanted {n_labels} finite numbers >= 0.")
     return weight

@@ -125,14 +125,17 @@ class ChunkScores:
 
     @property
     def precision(self) -> float:
+        """Share of the predicted chunks that are right, in per cent."""
         return 100 * self.n_correct / self.n_predicted if self.n_predicted else 0.0
 
     @property
     def recall(self) -> float:
+        """Share of the true chunks that were found, in per cent."""
         return 100 * self.n_correct / self.n_true if self.n_true else 0.0
 
     @property
     def f1(self) -> float:
+        """Harmonic mean of precision and recall, in per cent."""
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else 0.0
 

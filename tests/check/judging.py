@@ -7,11 +7,10 @@ import io
 from typing import Any
 
 import maxsum as ms
+from check.tampering import Case, best_score
 from maxsum import check
 from maxsum.core.answers import read_answer
 from maxsum.storage import verify_model
-
-from .tampering import Case, best_score
 
 
 def verdict(case: Case) -> tuple[int, str]:

@@ -17,15 +17,14 @@ import pytest
 from typer.testing import CliRunner
 
 import maxsum as ms
+from check.judging import answer_faults, verdict
+from check.tampering import best_score, seal, small_problem, tampered_answers, tampered_models
 from maxsum import check
 from maxsum.cli.app import app
 from maxsum.core import scale
 from maxsum.core.answers import save_answer
 from maxsum.storage import save_training
 from maxsum.storage.format import FILE
-
-from .judging import answer_faults, verdict
-from .tampering import best_score, seal, small_problem, tampered_answers, tampered_models
 
 ROOT = Path(__file__).parents[2]
 N_ANSWERS, N_MODELS = 400, 200

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from cli.data import rows_of_labels, write_sentences
 from maxsum.cli.app import app
-
-from .data import rows_of_labels, write_sentences
 
 
 @pytest.fixture

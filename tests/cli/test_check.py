@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import maxsum as ms
+from cli.data import start, write_names, write_sentences
 from maxsum.cli import fitting
 from maxsum.core.errors import CertificateError, CheckTimeout
 from maxsum.learning.result import LearningResult
-
-from .data import start, write_names, write_sentences
 
 ANY = ["--C", "5", "--tol", "0.1"]
 

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import maxsum as ms
+from cli.data import PALETTE, draw, rows_of_labels
 from maxsum.datasets import (
     MultiLabelData,
     read_arff,
@@ -23,8 +24,6 @@ from maxsum.datasets import (
     write_libsvm_multilabel,
     write_table,
 )
-
-from .data import PALETTE, draw, rows_of_labels
 
 
 def facts(path):

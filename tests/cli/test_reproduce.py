@@ -14,7 +14,7 @@ from maxsum.experiments import Claim, Report
 
 def fake(holds: bool) -> Report:
     claims = (Claim("rules learned", "18 of 18", "2 of 2", holds), Claim("time", "1 s", "2 s"))
-    return Report("sudoku", "003", "Rules [of] Sudoku", claims, ("set", "s"), ((1, "0.5"),), ("a note",))
+    return Report("sudoku", "Franc & Savchynskyy 2008", "Rules [of] Sudoku", claims, ("set", "s"), ((1, "0.5"),), ("a note",))
 
 
 @pytest.mark.parametrize("holds", [True, False])

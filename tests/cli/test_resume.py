@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import maxsum as ms
+from cli.data import start, write_sentences
 from maxsum.cli.app import app
-
-from .data import start, write_sentences
 
 
 def arguments(folder, model, *more):

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from common import ALL, EXACT, solver_of
+from contracts.common import ALL, EXACT, solver_of
+from factories.problems import random_problem
 from reference.enumeration import Raw
 
 import maxsum as ms
@@ -23,12 +24,9 @@ from maxsum.core.errors import MaxsumError
 from maxsum.core.problem import Messages
 from maxsum.inference import TRWS, BranchAndBound, Exhaustive, JunctionTree, TreeDP
 
+DENSE: dict[str, Any] = dict(density=1.0)
+
 FUZZED = [name for name in ALL if name != "Toulbar2"]
-
-
-def dense(rng: np.random.Generator, n: int = 4, scale: float = 1.0, **options: Any) -> ms.Problem:
-    unary, tables = rng.normal(size=(n, 3)), rng.normal(size=(n * (n - 1) // 2, 3, 3))
-    return ms.Problem(ms.Graph.complete(n), scale * unary, scale * tables, **options)
 
 
 # ---- fuzzing ---------------------------------------------------------------------------------------------------------
@@ -44,7 +42,7 @@ def draw(rng: np.random.Generator, shape: Any, kind: str, scale: float) -> np.nd
     return rng.normal(size=shape) * scale
 
 
-def random_case(rng: np.random.Generator) -> tuple[ms.Problem, Raw]:
+def wild_case(rng: np.random.Generator) -> tuple[ms.Problem, Raw]:
     """Unequal labels, weights of any sign, hard constraints, cliques, merged and reversed edges, whole numbers, scales."""
     n = int(rng.integers(1, 6))
     states = rng.integers(1, 4, size=n)
@@ -107,7 +105,7 @@ def check_proof(problem: ms.Problem, raw: Raw, certificate: Certificate, labels:
 def test_random_problems(name: str) -> None:
     solver = solver_of(name)
     for seed in range(250):
-        problem, raw = random_case(np.random.default_rng([1, seed]))
+        problem, raw = wild_case(np.random.default_rng([1, seed]))
         if solver.supports(problem):
             assert_true_claims(problem, raw, solver.solve(problem), name in EXACT)
 
@@ -117,7 +115,7 @@ def test_interrupts_and_wild_messages(name: str) -> None:
     solver = solver_of(name)
     for seed in range(120):
         rng = np.random.default_rng([2, seed])
-        problem, raw = random_case(rng)
+        problem, raw = wild_case(rng)
         if not solver.supports(problem):
             continue
         countdown = itertools.count(-int(rng.integers(4)))
@@ -136,7 +134,7 @@ def test_interrupts_and_wild_messages(name: str) -> None:
 def test_limits_of_the_search() -> None:
     for seed in range(250):
         rng = np.random.default_rng([3, seed])
-        problem, raw = random_case(rng)
+        problem, raw = wild_case(rng)
         solver = BranchAndBound(
             max_nodes=int(rng.integers(0, 12)),
             root_iter=int(rng.choice([1, 3, 400])),
@@ -178,7 +176,7 @@ def random_certificate(rng: np.random.Generator, problem: ms.Problem) -> Certifi
 def test_random_certificates_prove_nothing_false() -> None:
     for seed in range(1000):
         rng = np.random.default_rng([4, seed])
-        problem, raw = random_case(rng)
+        problem, raw = wild_case(rng)
         labels = raw.labellings[rng.integers(len(raw.labellings))]
         check_proof(problem, raw, random_certificate(rng, problem), labels)
 
@@ -188,7 +186,7 @@ def test_random_certificates_prove_nothing_false() -> None:
 
 @pytest.mark.parametrize("seed", [28, 212])
 def test_search_with_a_large_offset_makes_no_false_claim(seed: int) -> None:
-    plain = dense(np.random.default_rng(seed))
+    plain = random_problem(seed, 4, **DENSE)
     problem = ms.Problem(plain.graph, plain.unary, plain.tables, offset=1e15)
     result = BranchAndBound().solve(problem)
     regret = Exhaustive().solve(plain).score - plain.score(result.labels)
@@ -198,7 +196,7 @@ def test_search_with_a_large_offset_makes_no_false_claim(seed: int) -> None:
 @pytest.mark.parametrize("solver", [BranchAndBound(), JunctionTree()], ids=lambda s: s.name)
 def test_exact_solvers_are_exact_with_a_large_offset(solver: Any) -> None:
     for seed in range(20):
-        problem = dense(np.random.default_rng(seed), scale=1e-3, offset=2.0**49)
+        problem = random_problem(seed, 4, scale=1e-3, offset=2.0**49, **DENSE)
         assert solver.solve(problem).guarantee == "optimal"
 
 
@@ -225,7 +223,7 @@ def test_large_penalties_do_not_hide_the_other_scores(penalty: float) -> None:
 def test_a_union_does_not_hide_its_small_part() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        large, small = dense(rng, 5, 1e9), dense(rng, 4)
+        large, small = random_problem(rng, 5, scale=1e9, **DENSE), random_problem(rng, 4, **DENSE)
         result = BranchAndBound().solve(ms.Problem.union([large, small]))
         assert Exhaustive().solve(small).score - small.score(result.labels[5:]) < 1e-3
 
@@ -252,7 +250,7 @@ def test_verify_confirms_weighted_tables_with_a_large_constant() -> None:
 def test_unfinished_search_proves_its_bound_after_a_warm_start() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        problem, noise = dense(rng, 5), dense(rng, 5)
+        problem, noise = (random_problem(rng, 5, **DENSE) for _ in range(2))
         similar = ms.Problem(problem.graph, problem.unary + 0.05 * noise.unary, problem.tables + 0.05 * noise.tables)
         init = JunctionTree().solve(similar)
         for max_nodes in (0, 1, 4):
@@ -263,7 +261,7 @@ def test_unfinished_search_proves_its_bound_after_a_warm_start() -> None:
 def test_large_clique_messages_verify() -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        problem = dense(rng, 4, cliques=[((0, 1, 2), rng.random(3)), ((1, 2, 3), rng.random(3))])
+        problem = random_problem(rng, 4, cliques=(3, 3), **DENSE)
         edge, clique = problem.zero_messages()
         init = Messages(rng.normal(size=edge.shape) * 1e15, rng.normal(size=clique.shape) * 1e15)
         result = TRWS().solve(problem, init)

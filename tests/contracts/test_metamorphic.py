@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from common import ALL, EXACT, solver_of
+from contracts.common import ALL, EXACT, solver_of
 from hypothesis import given
 from hypothesis import strategies as st
 from reference.enumeration import Raw

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from common import ALL, EXACT, check_exact, check_fields, check_result, room, same, solver_of, takes
+from contracts.common import ALL, EXACT, check_exact, check_fields, check_result, room, same, solver_of, takes
 from reference.dense_lp import local_polytope_value
 from reference.families import FAMILIES, build, chain_edges, grid_edges, make
 
@@ -222,8 +222,8 @@ def test_solve_says_which_row_fired() -> None:
 @pytest.mark.slow
 @families
 @solvers
-def test_large_sweep(name: str, family: str) -> None:
-    """FAULTS 34: a gap is never negative, over ten thousand problems and more."""
+def test_fault_34_large_sweep(name: str, family: str) -> None:
+    """A gap is never negative, over ten thousand problems and more."""
     for case, solver in supported(name, family, range(1000, 1300)):
         result = solver.solve(case.problem)
         check_result(case, result)

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from factories.problems import random_messages
 from reference.families import FAMILIES, Case, make
 
 from maxsum import CertificateError, Graph, InvalidProblemError, Messages, Problem
@@ -13,11 +14,6 @@ from maxsum.core.certificate import EliminationCertificate, MessageCertificate, 
 from maxsum.core.elimination import elimination_order
 
 families = pytest.mark.parametrize("family", FAMILIES)
-
-
-def messages_of(problem: Problem, rng: np.random.Generator, scale: float) -> Messages:
-    zero = problem.zero_messages()
-    return Messages(scale * rng.normal(size=zero.edge.shape), scale * rng.normal(size=zero.clique.shape))
 
 
 def frustrated_triangle() -> Problem:
@@ -32,7 +28,7 @@ def frustrated_triangle() -> Problem:
 def test_messages_prove_no_more_than_the_truth(family: str) -> None:
     for seed in range(5):
         case, rng = make(family, seed), np.random.default_rng(seed)
-        certificate = MessageCertificate(messages_of(case.problem, rng, float(case.raw.spreads.max(initial=0.0))))
+        certificate = MessageCertificate(random_messages(case.problem, rng, float(case.raw.spreads.max(initial=0.0))))
         room = case.raw.resolution + 4 * case.raw.fuzz
         assert certificate.bound(case.problem) >= case.raw.best - room - case.raw.noise
         if case.raw.feasible:

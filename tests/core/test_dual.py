@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from factories.problems import random_messages
 from reference.families import FAMILIES, Case, make
 
-from maxsum import Graph, Messages, Problem
+from maxsum import Graph, Problem
 from maxsum.core.dual import arc_consistent, excess, height, own_labels, slack
 from maxsum.core.scale import edge_centres, typical_spread
 
 SEEDS = range(6)
 families = pytest.mark.parametrize("family", FAMILIES)
-
-
-def random_messages(problem: Problem, rng: np.random.Generator, scale: float = 1.0) -> Messages:
-    zero = problem.zero_messages()
-    return Messages(scale * rng.normal(size=zero.edge.shape), scale * rng.normal(size=zero.clique.shape))
 
 
 def scale_of(case: Case) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
+from factories.problems import random_problem
+from reference.enumeration import every_labelling
 
 import maxsum as ms
-from maxsum.core.errors import InvalidProblemError, NotAssociativeError
+from maxsum.core.errors import InvalidParameterError, InvalidProblemError, NotAssociativeError
 from maxsum.core.persistency import excluded_labels, fixed_nodes
 from maxsum.core.rounding import expected_rounding, guaranteed_score, nearest, sample_rounding
 from maxsum.inference import TRWS, LinearProgram
@@ -35,10 +35,6 @@ def random_marginals(seed, n_nodes, n_labels):
     return mu / mu.sum(axis=1, keepdims=True)
 
 
-def everything(problem):
-    return np.array(list(itertools.product(range(problem.n_labels), repeat=problem.n_nodes)))
-
-
 def test_nearest_takes_the_lowest_label_on_ties():
     assert nearest([[0.5, 0.5, 0.0], [0.1, 0.2, 0.7]]).tolist() == [0, 2]
     assert nearest(np.zeros((0, 3))).shape == (0,)
@@ -54,7 +50,7 @@ def test_the_relaxation_of_the_triangle_is_fractional_and_rounding_keeps_half_of
     np.testing.assert_allclose(mu, 0.5 * (1 - np.eye(3)), atol=1e-6)
     assert guaranteed_score(problem, mu) == pytest.approx(0.75)
     labels = expected_rounding(problem, mu)
-    assert problem.score(labels) == 1.0 == max(problem.score(y) for y in everything(problem))
+    assert problem.score(labels) == 1.0 == max(problem.score(y) for y in every_labelling(problem))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -117,7 +113,7 @@ def test_what_cannot_be_rounded():
         expected_rounding(problem, np.ones((2, 3)) / 3)
     with pytest.raises(InvalidProblemError, match="sum to 1"):
         sample_rounding(problem, np.ones((3, 3)))
-    with pytest.raises(InvalidProblemError, match="n_samples"):
+    with pytest.raises(InvalidParameterError, match="n_samples"):
         sample_rounding(problem, np.ones((3, 3)) / 3, n_samples=0)
     repelling = ms.Problem(ms.Graph.complete(3), np.zeros((3, 3)), -np.eye(3))
     with pytest.raises(NotAssociativeError, match=r"edge 0 \(nodes 0-1, table 0\)"):
@@ -127,24 +123,12 @@ def test_what_cannot_be_rounded():
         sample_rounding(forbidden, np.ones((2, 2)) / 2)
 
 
-def random_problem(seed):
-    rng = np.random.default_rng(seed)
-    n, k = 6, 3
-    pairs = [(i, j) if rng.random() < 0.5 else (j, i) for i in range(n) for j in range(i) if rng.random() < 0.5]
-    unary, tables = rng.normal(size=(n, k)), 0.6 * rng.normal(size=(len(pairs), k, k))
-    if seed % 3 == 0:
-        unary, tables = np.round(unary), np.round(tables)
-    if seed % 4 == 0:
-        tables[rng.random(tables.shape) < 0.1] = -np.inf
-    cliques = [(rng.choice(n, 3, replace=False), rng.exponential(size=k))] if seed % 5 == 0 else None
-    return ms.Problem(ms.Graph.from_edges(pairs, n), unary, tables, cliques=cliques)
-
-
 def test_nodes_called_fixed_have_that_label_in_every_optimum():
     found = checked = 0
     for seed in range(80):
-        problem = random_problem(seed)
-        every = everything(problem)
+        options = dict(whole=seed % 3 == 0, hard=0.1 * (seed % 4 == 0), cliques=(3,) * (seed % 5 == 0))
+        problem = random_problem(seed, 6, 3, scale=0.6, **options)
+        every = every_labelling(problem)
         scores = np.array([problem.score(y) for y in every])
         if not np.isfinite(scores.max()):
             continue

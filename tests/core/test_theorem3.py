@@ -1,12 +1,10 @@
-"""Theorem 3 of 003: acyclic and supermodular problems with a unique solution have a strictly trivial equivalent."""
+"""Theorem 3 of Franc & Savchynskyy 2008: acyclic and supermodular problems with a unique solution have a strictly trivial equivalent."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
+from reference.enumeration import every_labelling
 
 from maxsum import Graph, Problem
 from maxsum.core.consistency import is_strictly_trivial, maximal_set, strictly_trivial_messages
@@ -15,13 +13,9 @@ from maxsum.inference import MaxFlow, TreeDP
 TREE = Graph.from_edges([(0, 1), (2, 1), (1, 3), (3, 4), (5, 3)], n_nodes=7)
 
 
-def all_labellings(n_states: np.ndarray) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*(range(k) for k in n_states))
-
-
 def best(problem: Problem) -> tuple[np.ndarray, bool]:
     """The optimal labelling by enumeration, and whether it is the only one."""
-    labels = np.array(list(all_labellings(problem.n_states)))
+    labels = every_labelling(problem)
     score = np.array([problem.score(y) for y in labels])
     return labels[score.argmax()], bool((score > score.max() - 1e-9).sum() == 1)
 
@@ -42,7 +36,7 @@ def check(problem: Problem, messages: object) -> bool:
     equivalent = problem.reparametrize(found)
     assert (maximal_set(equivalent).nodes.argmax(axis=1) == labels).all()
     assert problem.bound(found) == pytest.approx(problem.score(labels), abs=1e-9)
-    for y in all_labellings(problem.n_states):
+    for y in every_labelling(problem):
         assert equivalent.score(y) == pytest.approx(problem.score(y), abs=1e-9)
     return True
 

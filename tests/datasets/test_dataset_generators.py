@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from factories.samples import same_data
 
 import maxsum as ms
 from maxsum.datasets import make_noisy_blocks, make_shapes
 
 
-def equal(first, second):
-    return all((a == b).all() for own, other in zip(first, second, strict=True) for a, b in zip(own, other, strict=True))
-
-
 @pytest.mark.parametrize("make", [make_noisy_blocks, make_shapes])
 def test_seeds(make):
-    assert equal(make(3, 12, 9, random_state=1), make(3, 12, 9, random_state=1))
-    assert not equal(make(3, 12, 9, random_state=1), make(3, 12, 9, random_state=2))
-    assert equal(make(2, random_state=np.random.default_rng(0)), make(2, random_state=0))
+    assert same_data(make(3, 12, 9, random_state=1), make(3, 12, 9, random_state=1))
+    assert not same_data(make(3, 12, 9, random_state=1), make(3, 12, 9, random_state=2))
+    assert same_data(make(2, random_state=np.random.default_rng(0)), make(2, random_state=0))
 
 
 def test_noisy_blocks():
@@ -47,7 +44,7 @@ def test_shapes_codes():
         assert codes.min() >= 0 and codes.max() <= 5
         assert 0.2 < (codes != labels).mean() < 0.3
         assert 3 <= len(np.unique(labels)) <= 6 and (labels == 0).mean() > 0.2
-    assert equal((make_shapes(2, noise=0)[0],), (make_shapes(2, noise=0)[1],))
+    assert same_data((make_shapes(2, noise=0)[0],), (make_shapes(2, noise=0)[1],))
     assert not np.any(make_shapes(2, n_objects=0)[1])
     assert len(np.unique(make_shapes(5, 200, 200, 3, n_objects=20)[1])) == 3
 
@@ -79,5 +76,5 @@ def test_shapes_rgb():
     ],
 )
 def test_bad_parameters(make, options, message):
-    with pytest.raises(ms.InvalidSampleError, match=message):
+    with pytest.raises(ms.InvalidParameterError, match=message):
         make(**options)

@@ -92,7 +92,7 @@ def test_one_folder_with_a_suffix(folders):
     put(folders[0] / "b_GT.png", LABELS)
     X, y, names = read_image_folder(folders[0], folders[0], mask_suffix="_GT")
     assert names == ["b"] and (y[0] == LABELS).all() and len(X) == 1
-    with pytest.raises(ms.InvalidSampleError, match="give mask_suffix"):
+    with pytest.raises(ms.InvalidParameterError, match="give mask_suffix"):
         read_image_folder(folders[0], folders[0])
 
 
@@ -153,5 +153,5 @@ def test_broken_and_large_files(folders, monkeypatch):
     ],
 )
 def test_bad_colours(folders, colours, message):
-    with pytest.raises(ms.InvalidSampleError, match=message):
+    with pytest.raises(ms.InvalidParameterError, match=message):
         read_image_folder(*folders, colours=colours)

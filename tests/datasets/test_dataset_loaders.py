@@ -44,7 +44,7 @@ def test_images(load: Callable[..., Any], sizes: tuple[int, int], shape: tuple[i
         assert len(X) == len(y) == size and X[0].shape == shape and y[0].shape == shape[:2]
         assert all((a == b).all() for a, b in zip(X, again, strict=True))
     assert not (load("train")[0][0] == load("test")[0][0]).all()
-    with pytest.raises(ms.InvalidSampleError, match="subset is 'all', wanted one of 'train', 'test'"):
+    with pytest.raises(ms.InvalidParameterError, match="subset is 'all', wanted one of 'train', 'test'"):
         load("all")
 
 
@@ -59,7 +59,7 @@ def test_digits_are_learned() -> None:
     shuffled = np.concatenate([(own[1:] - own[:-1]) % 10 == 1 for own in datasets.load_digits(follow=0, length=20)[1]])
     assert shuffled.mean() < 0.15
     for wrong in ({"length": 0}, {"length": 2.0}, {"follow": 1.5}, {"follow": None}, {"subset": "x"}):
-        with pytest.raises(ms.InvalidSampleError, match=next(iter(wrong))):
+        with pytest.raises(ms.InvalidParameterError, match=next(iter(wrong))):
             datasets.load_digits(**wrong)
 
 
@@ -76,7 +76,7 @@ def test_sudoku_at_hand() -> None:
         assert all(fewest <= (given > 0).sum() <= most for given in X)
         for given, solution in zip(X, y, strict=True):
             assert sudoku_puzzles.solutions(given.tolist(), most=2) == [solution.tolist()]
-    with pytest.raises(ms.InvalidSampleError, match="wanted one of 'easy', 'hard'"):
+    with pytest.raises(ms.InvalidParameterError, match="wanted one of 'easy', 'hard'"):
         datasets.load_sudoku("train")
 
 
@@ -87,7 +87,7 @@ def test_sudoku_made() -> None:
     assert not (y[0] == y[1]).all() and (datasets.make_sudoku(3, 40, random_state=5)[1][2] == y[2]).all()
     assert (datasets.make_sudoku(1, 81)[0][0] > 0).all() and datasets.make_sudoku(0) == ([], [])
     for wrong in (16, 82, 30.0, True):
-        with pytest.raises(ms.InvalidSampleError, match="n_given"):
+        with pytest.raises(ms.InvalidParameterError, match="n_given"):
             datasets.make_sudoku(1, wrong)
 
 
@@ -125,7 +125,7 @@ def test_multi_label_data(folder: Path) -> None:
         got, labels = fetch()
         assert (got == X).all() and (labels == Y).all() and labels.dtype == np.int64
         assert (fetch("test")[0] == X[:2] + 1).all()
-        with pytest.raises(ms.InvalidSampleError, match="subset is 'both'"):
+        with pytest.raises(ms.InvalidParameterError, match="subset is 'both'"):
             fetch("both")
     ms.MultiLabelClassifier(max_iter=3).fit(*datasets.fetch_scene())
     keep(folder, "usps/usps.npz", X_train=X.astype(np.float32), y_train=[0, 1, 2, 9], X_test=X, y_test=[1, 1])
@@ -197,7 +197,7 @@ def test_sudoku(folder: Path) -> None:
     (folder / "sudoku" / "norvig_with_solutions.csv").write_text("\n".join(rows))
     (folder / "sudoku" / "rrn-validation.csv.xz").write_bytes(b"")
     assert len(datasets.fetch_sudoku()[0]) == 25 and (datasets.fetch_sudoku("sudoku-easy50")[1][3] == y[3]).all()
-    with pytest.raises(ms.InvalidSampleError, match="no puzzles of the set 'x'"):
+    with pytest.raises(ms.InvalidParameterError, match="no puzzles of the set 'x'"):
         datasets.fetch_sudoku("x")
 
 

@@ -124,7 +124,7 @@ def test_features():
     assert conll_features([]) == []
     with pytest.raises(ms.InvalidSampleError, match="token 1"):
         conll_features([("a", "A"), ("b",)])
-    with pytest.raises(ms.InvalidSampleError, match="window is -1"):
+    with pytest.raises(ms.InvalidParameterError, match="window is -1"):
         conll_features(sentence, window=-1)
 
 
@@ -238,9 +238,9 @@ def test_n_labels_must_fit(tmp_path, n_labels):
 def test_bad_arguments_of_arff(tmp_path):
     path = written(tmp_path, ARFF)
     for wrong in ("l1", 2.0, None, True, [3]):
-        with pytest.raises(ms.InvalidSampleError, match="n_labels"):
+        with pytest.raises(ms.InvalidParameterError, match="n_labels"):
             read_arff(path, wrong)
-    with pytest.raises(ms.InvalidSampleError, match="'middle'"):
+    with pytest.raises(ms.InvalidParameterError, match="'middle'"):
         read_arff(path, 2, labels="middle")
     with pytest.raises(ms.ParseError, match='no attribute "l9"'):
         read_arff(path, ["l9"])
@@ -278,9 +278,9 @@ def test_libsvm_declared(tmp_path):
         read_libsvm(path, labels=[1])
     with pytest.raises(ms.ParseError, match=r"line 1: the index is 4, wanted 1\.\.3"):
         read_libsvm(path, n_features=3)
-    with pytest.raises(ms.InvalidSampleError, match="twice"):
+    with pytest.raises(ms.InvalidParameterError, match="twice"):
         read_libsvm(path, labels=[1, 1])
-    with pytest.raises(ms.InvalidSampleError, match="n_features is -1"):
+    with pytest.raises(ms.InvalidParameterError, match="n_features is -1"):
         read_libsvm(path, n_features=-1)
 
 
@@ -328,7 +328,7 @@ def test_sudoku(tmp_path):
     assert "".join(map(str, y[0])) == SOLUTION and not X[0][:41].any() and (X[0][41:] == y[0][41:]).all()
     path = written(tmp_path, f"a,{puzzle},{SOLUTION},1\nb,{SOLUTION},{SOLUTION},1\n")
     assert len(read_sudoku(path)[0]) == 2 and len(read_sudoku(path, "b")[0]) == 1
-    with pytest.raises(ms.InvalidSampleError, match="no puzzles of the set 'c'"):
+    with pytest.raises(ms.InvalidParameterError, match="no puzzles of the set 'c'"):
         read_sudoku(path, "c")
 
 

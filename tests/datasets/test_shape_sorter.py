@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from factories.samples import same_data
 
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.datasets import colour_codes, make_shape_sorter
 from maxsum.datasets.shape_sorter import PIECES
-
-
-def equal(first, second):
-    return all((a == b).all() for own, other in zip(first, second, strict=True) for a, b in zip(own, other, strict=True))
 
 
 def table_error(train, test):
@@ -35,9 +32,9 @@ def test_images_and_labels():
 
 
 def test_seeds():
-    assert equal(make_shape_sorter(2, 20, 30, 1), make_shape_sorter(2, 20, 30, 1))
-    assert not equal(make_shape_sorter(2, 20, 30, 1), make_shape_sorter(2, 20, 30, 2))
-    assert equal(make_shape_sorter(1, 9, 9, np.random.default_rng(0)), make_shape_sorter(1, 9, 9, 0))
+    assert same_data(make_shape_sorter(2, 20, 30, 1), make_shape_sorter(2, 20, 30, 1))
+    assert not same_data(make_shape_sorter(2, 20, 30, 1), make_shape_sorter(2, 20, 30, 2))
+    assert same_data(make_shape_sorter(1, 9, 9, np.random.default_rng(0)), make_shape_sorter(1, 9, 9, 0))
     assert make_shape_sorter(0) == ([], [])
     assert make_shape_sorter(1, 1, 1)[0][0].shape == (1, 1, 3)
 
@@ -86,7 +83,7 @@ def test_codes():
     ],
 )
 def test_bad_parameters(options, message):
-    with pytest.raises(InvalidSampleError, match=message):
+    with pytest.raises(InvalidParameterError, match=message):
         make_shape_sorter(**({"n_images": 1, "height": 5, "width": 5} | options))
 
 
@@ -98,5 +95,5 @@ def test_codes_are_of_colours(image):
 
 @pytest.mark.parametrize("bits", [0, 9, 2.0, True])
 def test_bits_of_codes(bits):
-    with pytest.raises(InvalidSampleError, match="bits"):
+    with pytest.raises(InvalidParameterError, match="bits"):
         colour_codes(np.zeros((1, 1, 3), dtype=np.uint8), bits)

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError, ParseError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, ParseError
 from maxsum.datasets import ShardedDataset, write_shards
 from maxsum.models import Dicts, Hashed
 
@@ -149,7 +149,7 @@ def test_unfinished_folders_and_manifests_of_others_are_refused(tmp_path):
     with pytest.raises(ParseError, match="not finished"):
         ShardedDataset(tmp_path / "a")
     write_shards(sentences(), tmp_path / "a", samples=2)
-    with pytest.raises(InvalidSampleError, match="holds shards already"):
+    with pytest.raises(InvalidParameterError, match="holds shards already"):
         write_shards(sentences(), tmp_path / "a")
     manifest = tmp_path / "a" / "manifest.json"
     good = json.loads(manifest.read_text())
@@ -169,23 +169,23 @@ def test_unfinished_folders_and_manifests_of_others_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "options", "words"),
+    ("data", "options", "words", "error"),
     [
-        ([], {}, "no samples"),
-        ([(np.zeros((2, 3)), [0, 1]), (np.zeros((2, 4)), [0, 1])], {}, "sample 1.*4 features a node.*3"),
-        ([(np.zeros((2, 3)), [0, 1]), ([0, 1], [0, 1])], {}, "sample 1.*codes"),
-        ([(np.array([[0.0, np.nan]]), [0])], {}, "sample 0.*nan"),
-        ([(np.zeros((2, 3)), [0])], {}, "sample 0.*shape"),
-        ([(np.zeros((2, 3)), [0, 1]), (np.zeros((1, 3)), ["a"])], {}, "sample 1.*'a'"),
-        ([(np.zeros((1, 3)), [2])], {"classes": [0, 1]}, "sample 0.*label 2"),
-        ([np.zeros((1, 3))], {}, "sample 0.*pair"),
-        ([(np.zeros((1, 3)), [0])], {"samples": 0}, "samples is 0"),
-        ([(np.zeros((1, 3)), [0])], {"kind": "film"}, "kind"),
-        ([(np.zeros((1, 3)), [0])], {"features": "auto"}, "features"),
-        ([(np.zeros((1, 3)), [0])], {"features": Dicts()}, "vocabulary"),
+        ([], {}, "no samples", InvalidSampleError),
+        ([(np.zeros((2, 3)), [0, 1]), (np.zeros((2, 4)), [0, 1])], {}, "sample 1.*4 features a node.*3", InvalidSampleError),
+        ([(np.zeros((2, 3)), [0, 1]), ([0, 1], [0, 1])], {}, "sample 1.*codes", InvalidSampleError),
+        ([(np.array([[0.0, np.nan]]), [0])], {}, "sample 0.*nan", InvalidSampleError),
+        ([(np.zeros((2, 3)), [0])], {}, "sample 0.*shape", InvalidSampleError),
+        ([(np.zeros((2, 3)), [0, 1]), (np.zeros((1, 3)), ["a"])], {}, "sample 1.*'a'", InvalidSampleError),
+        ([(np.zeros((1, 3)), [2])], {"classes": [0, 1]}, "sample 0.*label 2", InvalidSampleError),
+        ([np.zeros((1, 3))], {}, "sample 0.*pair", InvalidSampleError),
+        ([(np.zeros((1, 3)), [0])], {"samples": 0}, "samples is 0", InvalidParameterError),
+        ([(np.zeros((1, 3)), [0])], {"kind": "film"}, "kind", InvalidParameterError),
+        ([(np.zeros((1, 3)), [0])], {"features": "auto"}, "features", InvalidParameterError),
+        ([(np.zeros((1, 3)), [0])], {"features": Dicts()}, "vocabulary", InvalidParameterError),
     ],
 )
-def test_bad_samples_are_named(data, options, words, tmp_path):
-    with pytest.raises(InvalidSampleError, match=words):
+def test_bad_samples_are_named(data, options, words, error, tmp_path):
+    with pytest.raises(error, match=words):
         write_shards(data, tmp_path, **options)
     assert not (tmp_path / "manifest.json").exists()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from maxsum import InvalidSampleError, ParseError
+from maxsum import InvalidParameterError, InvalidSampleError, ParseError
 from maxsum.datasets import (
     ColumnCoder,
     MaskCode,
@@ -213,7 +213,7 @@ def test_masks_that_do_not_fit(tmp_path):
     code = MaskCode.learn([tmp_path / "a.png"])
     with pytest.raises(ParseError, match="colour #030201, which no mask"):
         code.read(tmp_path / "c.png")
-    with pytest.raises(InvalidSampleError, match="wanted a colour as #rrggbb"):
+    with pytest.raises(InvalidParameterError, match="wanted a colour as #rrggbb"):
         MaskCode.learn([tmp_path / "a.png"], [255])
     known = MaskCode.learn([tmp_path / "a.png", tmp_path / "c.png"], ["#030201"])
     assert known.colours == ["#010203"] and (known.read(tmp_path / "c.png") == -1).all()
@@ -232,7 +232,7 @@ def test_pixel_features_against_loops():
     assert pairs.shape == (5, 6, 3 + 6 + 1)
     np.testing.assert_allclose(pairs[..., 4], pairs[..., 0] * pairs[..., 1])
     for wrong in ({"kinds": ["hue"]}, {"kinds": []}, {"window": 4}):
-        with pytest.raises(InvalidSampleError):
+        with pytest.raises(InvalidParameterError):
             pixel_features(image, **wrong)
 
 

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 
 
 class Case(NamedTuple):
@@ -256,7 +256,7 @@ def test_fault_22_other_features_at_prediction(name: str) -> None:
 def test_fault_25_values_of_C_that_are_none(name: str, C: Any) -> None:
     case = make(name)
     net = clone(case.net).set_params(C=C)
-    with pytest.raises(InvalidSampleError, match=r"C is .*, wanted a finite number > 0"):
+    with pytest.raises(InvalidParameterError, match=r"C is .*, wanted a finite number > 0"):
         net.fit(case.X(), case.y)
     assert not hasattr(net, "weights_")
 
@@ -279,7 +279,7 @@ def test_fault_51_threads_change_nothing(name: str) -> None:
     labels = [[own.tolist() for own in net.predict(case.X())] for net in nets]
     assert labels[0] == labels[1] == labels[2]
     for n in (0, 1.5, "2", -3, True):
-        with pytest.raises(InvalidSampleError, match="n_jobs is"):
+        with pytest.raises(InvalidParameterError, match="n_jobs is"):
             case.fit(n_jobs=n)
 
 

@@ -6,21 +6,16 @@ import warnings
 
 import numpy as np
 import pytest
+from factories.samples import label_table
 
 import maxsum as ms
 from maxsum.core.result import Termination
 from maxsum.learning import BlockFrankWolfe, paths
 
 
-def data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 3))
-    return X, (X @ rng.normal(size=(3, 4)) + 0.5 * rng.normal(size=(40, 4)) > 0).astype(int)
-
-
 @pytest.mark.parametrize("learner", [None, "CuttingPlane"])
 def test_a_multilabel_training_goes_on_from_its_checkpoint(tmp_path, learner):
-    X, Y = data()
+    X, Y = label_table(40, 3, 4, noise=0.5)
     options = {"C": 100.0, "tol": 1e-9, "learner": learner}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,7 +45,7 @@ def test_checkpoint_seconds_say_how_often(tmp_path, monkeypatch):
 
 
 def test_ctrl_c_ends_a_whole_path():
-    X, Y = data()
+    X, Y = label_table(40, 3, 4, noise=0.5)
     net = ms.MultiLabelClassifier(C=1.0).fit(X, Y)
     calls = []
 

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from factories.samples import paired_sequences, striped_images
 
 import maxsum as ms
 from maxsum.core.errors import MaxsumError
 from maxsum.estimators import check_structured_estimator
 from maxsum.learning import CuttingPlane
-
-
-def chains(n=6, seed=0):
-    random = np.random.default_rng(seed)
-    y = [np.repeat(random.integers(3, size=4), 2)[: int(random.integers(3, 7))] for _ in range(n)]
-    return [np.eye(3)[own] + 0.8 * random.normal(size=(len(own), 3)) for own in y], y
-
-
-def images(n=4, seed=0):
-    random = np.random.default_rng(seed)
-    y = [np.repeat(random.integers(2, size=(3, 2)), 2, axis=1)[:, : 3 + j % 2] for j in range(n)]
-    return [np.stack([own + 0.5 * random.normal(size=own.shape), np.ones(own.shape)], axis=2) for own in y], y
 
 
 @pytest.mark.parametrize(
@@ -33,12 +22,12 @@ def images(n=4, seed=0):
     ids=["plain", "weighted", "potts"],
 )
 def test_sequence_labeler(estimator):
-    done = check_structured_estimator(estimator, *chains())
+    done = check_structured_estimator(estimator, *paired_sequences(6))
     assert len(done) == 10 and "sample_weight" in done
 
 
 def test_sequences_of_dicts_with_unknown_labels():
-    X, y = chains()
+    X, y = paired_sequences(6)
     words = [[{"word": "abc"[row.argmax()], "size": float(row.max())} for row in x] for x in X]
     labels = [[None if i == 1 else ("x", int(k)) for i, k in enumerate(own)] for own in y]
     check_structured_estimator(ms.SequenceLabeler(C=5.0), words, labels)
@@ -53,11 +42,11 @@ def test_sequences_of_dicts_with_unknown_labels():
     ids=["contrast", "directions"],
 )
 def test_grid_labeler(estimator):
-    check_structured_estimator(estimator, *images())
+    check_structured_estimator(estimator, *striped_images(4))
 
 
 def test_graph_labeler():
-    X, y = chains()
+    X, y = paired_sequences(6)
     check_structured_estimator(ms.GraphLabeler(C=5.0), [ms.GraphSample(x, ms.Graph.chain(len(x))) for x in X], y)
 
 
@@ -132,7 +121,7 @@ class Jobs(ms.SequenceLabeler):
 )
 def test_a_broken_estimator_is_caught(broken, words):
     with pytest.raises(AssertionError, match=words) as caught:
-        check_structured_estimator(broken(C=5.0), *chains())
+        check_structured_estimator(broken(C=5.0), *paired_sequences(6))
     assert isinstance(caught.value, MaxsumError) and broken.__name__ in str(caught.value)
 
 

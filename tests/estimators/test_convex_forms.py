@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import maxsum as ms
-from maxsum.core.errors import CheckpointError, InvalidSampleError
+from maxsum.core.errors import CheckpointError, InvalidParameterError, InvalidSampleError
 from maxsum.learning import LogisticObjective, ProjectedQuasiNewton, QPObjective, TreeGrower, predict_convex, predict_logistic
 from maxsum.models import Convex, FeatureTests, GraphModel, Matting, MattingLaplacian, RestrictedOperator, TreeFeatures, Trees
 
@@ -125,21 +125,25 @@ def test_one_label(potentials):
 
 
 @pytest.mark.parametrize(
-    ("potentials", "words"),
+    ("potentials", "words", "error"),
     [
-        (Convex("none", operators=Matting(4, channels=(0, 1, 2))), "sample 0: the window of radius 4 has 9 pixels a side"),
-        (Convex("none", operators=Matting(1)), "sample 0: channels is None and the image has 4 features"),
-        (Convex("none", operators=Matting(1, channels=(0, 1, 9))), r"channels is \(0, 1, 9\)"),
-        (Convex("none", operators=Matting(0, channels=(0, 1, 2))), "radius is 0"),
-        (Convex("none", operators=Matting(1, -1.0, (0, 1, 2))), "epsilon is -1"),
-        (Convex(n_operators=1), "n_operators=1 but no operators"),
-        (Convex(operators=Matting(1, channels=3), trees=Trees(1, 1)), "wanted one of them"),
-        (Convex(trees=3), "trees of potentials is 3"),
+        (
+            Convex("none", operators=Matting(4, channels=(0, 1, 2))),
+            "sample 0: the window of radius 4 has 9 pixels a side",
+            InvalidSampleError,
+        ),
+        (Convex("none", operators=Matting(1)), "sample 0: channels is None and the image has 4 features", InvalidSampleError),
+        (Convex("none", operators=Matting(1, channels=(0, 1, 9))), r"channels is \(0, 1, 9\)", InvalidSampleError),
+        (Convex("none", operators=Matting(0, channels=(0, 1, 2))), "radius is 0", InvalidParameterError),
+        (Convex("none", operators=Matting(1, -1.0, (0, 1, 2))), "epsilon is -1", InvalidParameterError),
+        (Convex(n_operators=1), "n_operators=1 but no operators", InvalidParameterError),
+        (Convex(operators=Matting(1, channels=3), trees=Trees(1, 1)), "wanted one of them", InvalidParameterError),
+        (Convex(trees=3), "trees of potentials is 3", InvalidParameterError),
     ],
 )
-def test_what_does_not_fit_is_refused(potentials, words):
+def test_what_does_not_fit_is_refused(potentials, words, error):
     X, y = images(2)
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(error, match=words):
         ms.GridLabeler(surrogate="qp", potentials=potentials).fit(X, y)
 
 
@@ -150,18 +154,18 @@ def test_other_refusals():
         ms.GraphLabeler(surrogate="qp", potentials=matting()).fit([chain], [y[0].ravel()])
     with pytest.raises(InvalidSampleError, match="the image holds codes"):
         ms.GridLabeler(surrogate="qp", potentials=matting()).fit(y, y)
-    with pytest.raises(InvalidSampleError, match="rows of a table"):
+    with pytest.raises(InvalidParameterError, match="rows of a table"):
         ms.MultiLabelClassifier(surrogate="qp", potentials=matting()).fit(np.eye(4), np.eye(4, dtype=int))
-    with pytest.raises(InvalidSampleError, match="class_weight is given beside trees"):
+    with pytest.raises(InvalidParameterError, match="class_weight is given beside trees"):
         ms.GridLabeler(surrogate="qp", potentials=Convex(trees=Trees()), class_weight="balanced").fit(X, y)
     with pytest.raises(InvalidSampleError, match="not codes"):
         ms.GridLabeler(surrogate="qp", potentials=Convex(trees=Trees())).fit(y, y)
-    with pytest.raises(InvalidSampleError, match="node_depth of Trees is -1"):
+    with pytest.raises(InvalidParameterError, match="Trees: node_depth is -1"):
         Trees(node_depth=-1)
-    with pytest.raises(InvalidSampleError, match="operators is 3"):
+    with pytest.raises(InvalidParameterError, match="operators is 3"):
         Convex(operators=3)
     net = ms.GridLabeler(surrogate="qp", potentials=matting(), tol=0.1).fit(X, y)
-    with pytest.raises(InvalidSampleError, match="use predict"):
+    with pytest.raises(InvalidParameterError, match="use predict"):
         net.predict_result(X)
     with pytest.raises(InvalidSampleError, match="window of radius 1"):
         net.predict([X[0][:2]])

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.core.result import Guarantee
 from maxsum.estimators import check_structured_estimator
 from maxsum.learning import BlockFrankWolfe, LogisticObjective, ProjectedQuasiNewton, QPObjective, path, predict_convex
@@ -337,7 +337,6 @@ def test_weights_of_every_node_and_edge():
         ({"learner": "CuttingPlane"}, "wanted None or ProjectedQuasiNewton"),
         ({"learner": BlockFrankWolfe()}, "wanted None or ProjectedQuasiNewton"),
         ({"learner": "SmoothedLP"}, "wanted None or ProjectedQuasiNewton"),
-        ({"learner": "ProjectedQuasiNewton", "surrogate": "margin"}, "wanted a SmoothObjective"),
         ({"smoothing": 0.1}, "smoothing"),
         ({"surrogate": "cubic"}, "logistic"),
         ({"C": -1.0}, "C is"),
@@ -345,14 +344,21 @@ def test_weights_of_every_node_and_edge():
 )
 def test_what_does_not_go_together_is_refused(name, params, words):
     kind, data = CASES[name]
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(InvalidParameterError, match=words):
         kind(**({"surrogate": "qp"} | params)).fit(*data())
 
 
+@pytest.mark.parametrize("name", ["grid", "multilabel"])
+def test_a_learner_of_smooth_objectives_refuses_hinges(name):
+    kind, data = CASES[name]
+    with pytest.raises(InvalidSampleError, match="wanted a SmoothObjective"):
+        kind(surrogate="margin", learner="ProjectedQuasiNewton").fit(*data())
+
+
 def test_other_refusals():
-    with pytest.raises(InvalidSampleError, match="symmetric"):
+    with pytest.raises(InvalidParameterError, match="symmetric"):
         ms.GridLabeler(surrogate="qp", symmetric=True).fit(*IMAGES)
-    with pytest.raises(InvalidSampleError, match="order is 2"):
+    with pytest.raises(InvalidParameterError, match="order is 2"):
         ms.SequenceLabeler(surrogate="qp", order=2).fit(*sequences())
     graph = ms.Graph.chain(3)
     sample = ms.GraphSample(np.eye(3), graph, np.full((2, 1), -1.0))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from factories.samples import paired_sequences, striped_images
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
@@ -28,18 +29,6 @@ PAIRS = [
 ]
 
 
-def sequences(n: int = 12, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    random = np.random.default_rng(seed)
-    y = [np.repeat(random.integers(3, size=4), 2)[: int(random.integers(3, 8))] for _ in range(n)]
-    return [np.eye(3)[own] + 0.8 * random.normal(size=(len(own), 3)) for own in y], y
-
-
-def images(n: int = 6, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    random = np.random.default_rng(seed)
-    y = [np.repeat(random.integers(2, size=(3, 2)), 2, axis=1)[:, : 3 + j % 2] for j in range(n)]
-    return [np.stack([own + 0.5 * random.normal(size=own.shape), np.ones(own.shape)], axis=2) for own in y], y
-
-
 @pytest.mark.parametrize(("searching", "plain"), PAIRS)
 def test_parameters_are_those_of_the_plain_estimator(searching: Any, plain: Any) -> None:
     theirs = list(inspect.signature(plain).parameters)
@@ -56,7 +45,7 @@ def test_parameters_are_those_of_the_plain_estimator(searching: Any, plain: Any)
 
 
 def test_it_chooses_by_held_out_scores_and_trains_once_on_all() -> None:
-    X, y = sequences(16)
+    X, y = paired_sequences(16, longest=7)
     tag = ms.SequenceLabelerCV(Cs=[20.0, 1e-4, 2.0], cv=4, cv_tol=1e-3).fit(X, y)
     assert tag.Cs_.tolist() == [1e-4, 2.0, 20.0] and tag.scores_.shape == (3, 4)
     assert tag.C_ == tag.Cs_[tag.scores_.mean(axis=1).argmax()] > 1e-4
@@ -74,12 +63,12 @@ def test_it_chooses_by_held_out_scores_and_trains_once_on_all() -> None:
 
 
 def test_checks_of_structured_estimators() -> None:
-    done = check_structured_estimator(ms.SequenceLabelerCV(Cs=[2.0], cv=2), *sequences(6))
+    done = check_structured_estimator(ms.SequenceLabelerCV(Cs=[2.0], cv=2), *paired_sequences(6, longest=7))
     assert "sample_weight" in done
 
 
 def test_images_with_contrast_of_each_fold() -> None:
-    X, y = images()
+    X, y = striped_images(6)
     seg = ms.GridLabelerCV(Cs=[1e-5, 5.0], cv=3, potentials="supermodular", edge_features="contrast").fit(X, y)
     assert seg.C_ == 5.0 and seg.scores_[1].mean() > seg.scores_[0].mean()
     plain = ms.GridLabeler("supermodular", C=5.0, edge_features="contrast").fit(X, y)
@@ -105,7 +94,7 @@ def test_folds_that_lack_classes_and_codes() -> None:
 
 
 def test_graphs_with_unknown_labels_and_weights() -> None:
-    X, y = sequences(8)
+    X, y = paired_sequences(8, longest=7)
     samples = [ms.GraphSample(x, ms.Graph.chain(len(x))) for x in X]
     y = [*y[:7], np.full(len(y[7]), -1)]
     net = ms.GraphLabelerCV(Cs=[1.0, 5.0], cv=8).fit(samples, y)
@@ -121,7 +110,7 @@ def test_graphs_with_unknown_labels_and_weights() -> None:
 
 
 def test_limits_checkpoints_and_warnings(tmp_path: Any) -> None:
-    X, y = sequences()
+    X, y = paired_sequences(12, longest=7)
     with pytest.warns(ConvergenceWarning) as caught:
         tag = ms.SequenceLabelerCV(Cs=[5.0, 50.0], cv=2, tol=1e-9, cv_tol=1e-8, max_iter=1).fit(X, y)
     words = [str(warning.message) for warning in caught if issubclass(warning.category, ConvergenceWarning)]
@@ -155,7 +144,7 @@ def test_limits_checkpoints_and_warnings(tmp_path: Any) -> None:
 )
 @pytest.mark.parametrize("searching", [ms.SequenceLabelerCV, ms.MultiLabelClassifierCV])
 def test_bad_parameters(searching: Any, parameters: dict[str, Any], words: str) -> None:
-    X, y = sequences(5)
+    X, y = paired_sequences(5, longest=7)
     given = (X, y) if searching is ms.SequenceLabelerCV else (np.eye(6, 3), np.tile([[0, 1], [1, 0]], (3, 1)))
     net = searching(**parameters)
     with pytest.raises(ValueError, match=words):
@@ -164,14 +153,14 @@ def test_bad_parameters(searching: Any, parameters: dict[str, Any], words: str) 
 
 
 def test_sequences_of_second_order() -> None:
-    X, y = sequences(10)
+    X, y = paired_sequences(10, longest=7)
     tag = ms.SequenceLabelerCV(Cs=[1e-3, 5.0], cv=2, order=2).fit(X, y)
     assert tag.scores_.shape == (2, 2) and tag.classes_.tolist() == [0, 1, 2]
     assert tag.weights_.tobytes() == ms.SequenceLabeler(C=tag.C_, order=2).fit(X, y).weights_.tobytes()
 
 
 def test_errors_name_the_sample_of_the_whole_list() -> None:
-    X, y = sequences()
+    X, y = paired_sequences(12, longest=7)
     X[10] = X[10].copy()
     X[10][1, 2] = np.nan
     with pytest.raises(InvalidSampleError, match="sample 10: X has nan at node 1, feature 2"):
@@ -180,7 +169,7 @@ def test_errors_name_the_sample_of_the_whole_list() -> None:
 
 def test_14_values_cost_at_most_3_times_the_most_expensive() -> None:
     values = np.array(VALUES)
-    X, y = sequences(60)
+    X, y = paired_sequences(60, longest=7)
     samples = [ms.GraphSample(x, ms.Graph.chain(len(x))) for x in X]
     model, learner = GraphModel().bind(samples, y), BlockFrankWolfe(tol=1e-2)
     whole = sum(result.n_oracle_calls for result in path(learner, MarginObjective(model), values))

@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+from factories.samples import smooth_sequences
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -24,15 +25,8 @@ NAMES = np.array(["blue", "green", "red"])
 
 
 def chains(n=20, seed=0, noise=0.8):
-    """Chains whose labels seldom change, with noisy indicators of the label."""
-    random = np.random.default_rng(seed)
-    samples, labels = [], []
-    for _ in range(n):
-        length = int(random.integers(4, 9))
-        y = np.repeat(random.integers(3, size=length), random.integers(1, 4, size=length))[:length]
-        samples.append(ms.GraphSample(np.eye(3)[y] + noise * random.normal(size=(length, 3)), ms.Graph.chain(length)))
-        labels.append(NAMES[y])
-    return samples, labels
+    X, y = smooth_sequences(n, seed, noise)
+    return [ms.GraphSample(x, ms.Graph.chain(len(x))) for x in X], [NAMES[own] for own in y]
 
 
 def grids(n=6, seed=0):

@@ -7,21 +7,16 @@ import pickle
 
 import numpy as np
 import pytest
+from factories.samples import label_table
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError
 from maxsum.datasets import make_noisy_blocks
 from maxsum.learning import BlockFrankWolfe, LikelihoodObjective, ProjectedQuasiNewton, SmoothedLP
 
 IMAGES = make_noisy_blocks(4, 3, 4, 3, noise=1.0, random_state=0)
-
-
-def table():
-    random = np.random.default_rng(0)
-    X = random.standard_normal((40, 4))
-    return X, (X @ random.standard_normal((4, 3)) + random.standard_normal((40, 3)) > 0).astype(int)
 
 
 def graphs():
@@ -38,7 +33,7 @@ CASES = {
     "grid": (ms.GridLabeler, ms.GridLabelerCV, lambda: IMAGES),
     "graph": (ms.GraphLabeler, ms.GraphLabelerCV, graphs),
     "sequence": (ms.SequenceLabeler, ms.SequenceLabelerCV, sequences),
-    "multilabel": (ms.MultiLabelClassifier, ms.MultiLabelClassifierCV, table),
+    "multilabel": (ms.MultiLabelClassifier, ms.MultiLabelClassifierCV, label_table),
 }
 
 
@@ -198,7 +193,7 @@ def test_unknown_labels_sample_weights_and_warm_starts():
 def test_other_surrogates_have_no_marginals(name):
     kind, _, data = CASES[name]
     X, y = data()
-    with pytest.raises(InvalidSampleError, match="surrogate='likelihood' and fit again"):
+    with pytest.raises(InvalidParameterError, match="surrogate='likelihood' and fit again"):
         kind(tol=0.1).fit(X, y).predict_marginals(X)
 
 
@@ -217,12 +212,12 @@ def test_other_surrogates_have_no_marginals(name):
     ],
 )
 def test_what_does_not_go_together_is_refused(name, options, words):
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(InvalidParameterError, match=words):
         fitted(name, **options)
 
 
 def test_a_learner_of_ones_own():
     net, *_ = fitted("sequence", learner=ProjectedQuasiNewton(tol=1e-5))
     assert net.result_.relative_gap <= 1e-5 and net.result_.learner == "ProjectedQuasiNewton"
-    with pytest.raises(InvalidSampleError, match="order is 2"):
+    with pytest.raises(InvalidParameterError, match="order is 2"):
         fitted("sequence", order=2)

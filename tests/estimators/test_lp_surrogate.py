@@ -7,7 +7,7 @@ import pytest
 from reference.estimator_cases import CASES, IMAGES
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError
 from maxsum.datasets import make_noisy_blocks
 from maxsum.learning import LPObjective
 
@@ -54,7 +54,7 @@ def test_a_search_over_C_by_cross_validation():
 
 @pytest.mark.parametrize(("surrogate", "smoothing"), [("lp", -0.1), ("lp", "warm"), ("margin", 0.1)])
 def test_wrong_smoothing_is_refused(surrogate, smoothing):
-    with pytest.raises(InvalidSampleError, match="smoothing"):
+    with pytest.raises(InvalidParameterError, match="smoothing"):
         ms.GridLabeler(surrogate=surrogate, smoothing=smoothing).fit(*IMAGES)
 
 

@@ -1,4 +1,4 @@
-"""Fault 48: memory that a training needs is estimated, and refused with the figure, before it is allocated."""
+"""Memory that a training needs is estimated, and refused with the figure, before it is allocated."""
 
 from __future__ import annotations
 

@@ -7,25 +7,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from factories.samples import linked_table
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from test_multilabel import data
 
 import maxsum as ms
 from maxsum import MultiLabelClassifier, MultiLabelClassifierCV
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.inference import TRWS
 from maxsum.learning import BlockFrankWolfe
-from maxsum.learning.objectives.multilabel import SubsetAscent
+from maxsum.learning.learners.subset_ascent import SubsetAscent
 from maxsum.losses import Hamming
 
 # ---- unknown labels --------------------------------------------------------------------------------------------
 
 
 def partly(seed: int = 0, share: float = 0.25, **sizes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    X, Y = data(**sizes)
+    X, Y = linked_table(**sizes)
     return X, Y, np.random.default_rng(seed).random(Y.shape) < share
 
 
@@ -82,7 +82,7 @@ def test_samples_and_labels_that_are_all_unknown() -> None:
 
 
 def test_minus_one_for_absent_is_refused() -> None:
-    X, Y = data()
+    X, Y = linked_table()
     with pytest.raises(InvalidSampleError, match="holds -1 and 1, but no 0"):
         MultiLabelClassifier().fit(X, 2 * Y - 1)
 
@@ -97,7 +97,7 @@ def test_cross_validation_with_unknown_labels() -> None:
 
 
 def test_class_weight() -> None:
-    X, Y = data()
+    X, Y = linked_table()
     plain = MultiLabelClassifier(C=1.0).fit(X, Y)
     ones = MultiLabelClassifier(C=1.0, class_weight={0: 1.0, 1: 1.0}).fit(X, Y)
     assert ones.weights_.tobytes() == plain.weights_.tobytes()
@@ -136,7 +136,7 @@ def test_class_weight_with_unknown_labels_and_one_dimension() -> None:
 
 
 def test_losses() -> None:
-    X, Y = data()
+    X, Y = linked_table()
     plain = MultiLabelClassifier(C=3.0).fit(X, Y)
     part = MultiLabelClassifier(C=12.0, loss="normalised").fit(X, Y)
     assert part.result_.objective < plain.result_.objective * 4
@@ -168,8 +168,8 @@ def test_losses() -> None:
 )
 def test_bad_options(parameters: dict[str, Any], words: str) -> None:
     net = MultiLabelClassifier(**parameters)
-    with pytest.raises(InvalidSampleError, match=words):
-        net.fit(*data())
+    with pytest.raises(InvalidParameterError, match=words):
+        net.fit(*linked_table())
     assert not hasattr(net, "weights_")
 
 
@@ -178,7 +178,7 @@ def test_bad_options(parameters: dict[str, Any], words: str) -> None:
 
 @pytest.mark.parametrize("learner", ["SubsetAscent", "BlockFrankWolfe", "CuttingPlane"])
 def test_warm_start(learner: str) -> None:
-    X, Y = data(n=60)
+    X, Y = linked_table(n=60)
     net = MultiLabelClassifier(C=20.0, tol=1e-2, learner=learner, warm_start=True).fit(X, Y)
     cold = MultiLabelClassifier(C=25.0, tol=1e-3, learner=learner).fit(X, Y)
     net.set_params(C=25.0, tol=1e-3).fit(X, Y)
@@ -189,12 +189,12 @@ def test_warm_start(learner: str) -> None:
     assert checked.lower_bound == pytest.approx(net.result_.lower_bound, rel=1e-9)
     assert (net.set_params(warm_start=False).fit(X, Y).weights_ == cold.weights_).all()
     net.set_params(warm_start=True).fit(X, Y)
-    other = data(n=60, seed=3)
+    other = linked_table(n=60, seed=3)
     assert (net.fit(*other).weights_ == cold.fit(*other).weights_).all()
 
 
 def test_a_warm_start_in_pieces_and_through_pickles() -> None:
-    X, Y = data(n=60)
+    X, Y = linked_table(n=60)
     net = MultiLabelClassifier(C=200.0, tol=1e-7, max_iter=2, warm_start=True, callback=lambda point: False)
     gaps = []
     for _ in range(4):
@@ -208,7 +208,7 @@ def test_a_warm_start_in_pieces_and_through_pickles() -> None:
 
 
 def test_nested_parameters() -> None:
-    X, Y = data()
+    X, Y = linked_table()
     net = MultiLabelClassifier(learner=SubsetAscent(tol=0.1), oracle=TRWS(max_iter=50))
     assert net.get_params()["learner__tol"] == 0.1 and net.get_params()["oracle__max_iter"] == 50
     other = clone(net).set_params(learner__tol=0.2, oracle__max_iter=7)
@@ -228,7 +228,7 @@ def test_nested_parameters() -> None:
 
 
 def test_many_labels_on_a_complete_graph() -> None:
-    X, Y = data(n=12, n_labels=20)
+    X, Y = linked_table(n=12, n_labels=20)
     net = MultiLabelClassifier(C=5.0, tol=0.1).fit(X, Y)
     assert net.result_.relative_gap <= 0.1
     assert "oracle TRW-S with brackets" in net.result_.message and "20 labels on this graph are too many" in net.result_.message
@@ -237,13 +237,13 @@ def test_many_labels_on_a_complete_graph() -> None:
     auto = MultiLabelClassifier(C=5.0, tol=0.02, potentials="auto").fit(X, Y)
     assert "Potentials are supermodular, as 20 labels" in auto.result_.message and auto.result_.relative_gap <= 0.02
     assert {result.guarantee for result in auto.predict_result(X)} == {"optimal"}
-    few = MultiLabelClassifier(C=5.0, potentials="auto").fit(*data())
+    few = MultiLabelClassifier(C=5.0, potentials="auto").fit(*linked_table())
     assert "Potentials are general" in few.result_.message
-    assert few.weights_.tobytes() == MultiLabelClassifier(C=5.0).fit(*data()).weights_.tobytes()
+    assert few.weights_.tobytes() == MultiLabelClassifier(C=5.0).fit(*linked_table()).weights_.tobytes()
 
 
 def test_the_oracle_predicts_too() -> None:
-    X, Y = data()
+    X, Y = linked_table()
     net = MultiLabelClassifier(C=5.0, oracle="JunctionTree", learner="BlockFrankWolfe").fit(X, Y)
     assert "oracle JunctionTree, as given" in net.result_.message
     assert {result.solver for result in net.predict_result(X[:3])} == {"JunctionTree"}

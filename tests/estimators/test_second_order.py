@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError
 from maxsum.learning import CuttingPlane, MarginObjective
 from maxsum.models import Dicts
 
@@ -179,13 +179,13 @@ def test_scores_are_those_of_features():
     ],
 )
 def test_what_is_refused(parameters, words):
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(InvalidParameterError, match=words):
         ms.SequenceLabeler(**parameters).fit(*sequences())
 
 
 def test_too_many_pairs_are_refused():
     y = [[f"t{i}" for i in range(120)]]
-    with pytest.raises(InvalidSampleError, match="order is 2 with 120 classes"):
+    with pytest.raises(InvalidParameterError, match="order is 2 with 120 classes"):
         ms.SequenceLabeler(order=2, features=Dicts()).fit([[{"a": 1.0}] * 120], y)
 
 

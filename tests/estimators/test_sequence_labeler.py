@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from factories.samples import smooth_sequences
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
@@ -19,30 +20,18 @@ from maxsum.losses import Hamming
 from maxsum.models import Codes
 
 
-def sequences(n=12, seed=0, noise=0.8):
-    """Labels that seldom change, with noisy indicators."""
-    random = np.random.default_rng(seed)
-    X, y = [], []
-    for _ in range(n):
-        length = int(random.integers(4, 9))
-        labels = np.repeat(random.integers(3, size=length), random.integers(1, 4, size=length))[:length]
-        X.append(np.eye(3)[labels] + noise * random.normal(size=(length, 3)))
-        y.append(labels)
-    return X, y
-
-
 def test_it_is_the_graph_labeler_on_chains():
-    X, y = sequences()
+    X, y = smooth_sequences(12)
     net = ms.GraphLabeler(C=5.0).fit([ms.GraphSample(x, ms.Graph.chain(len(x))) for x in X], y)
     tag = ms.SequenceLabeler(C=5.0).fit(X, y)
-    assert tag.weights_.tobytes() == net.weights_.tobytes() and tag.score(*sequences(seed=1)) > 0.6
+    assert tag.weights_.tobytes() == net.weights_.tobytes() and tag.score(*smooth_sequences(12, seed=1)) > 0.6
     assert tag.n_features_in_ == 3 and tag.coef_blocks_["edges"].shape == (3, 3)
     assert "oracle dynamic programming, as no training graph has a cycle" in tag.result_.message
 
 
 def test_prediction_of_many_is_that_of_each_with_ties_too():
     random = np.random.default_rng(3)
-    tag = ms.SequenceLabeler(C=5.0).fit(*sequences())
+    tag = ms.SequenceLabeler(C=5.0).fit(*smooth_sequences(12))
     for levels in (tag.weights_, np.round(tag.weights_), np.zeros(18)):
         tag.weights_ = levels
         X = [random.integers(-1, 2, size=(int(random.integers(0, 7)), 3)) for _ in range(40)]
@@ -53,7 +42,7 @@ def test_prediction_of_many_is_that_of_each_with_ties_too():
 
 
 def test_all_kinds_of_sequences():
-    X, y = sequences()
+    X, y = smooth_sequences(12)
     dense = ms.SequenceLabeler(C=5.0, tol=1e-5).fit(X, y)
     kinds = {
         "csr": [sparse.csr_matrix(x) for x in X],
@@ -71,7 +60,7 @@ def test_all_kinds_of_sequences():
 
 
 def test_any_hashable_labels():
-    X, y = sequences()
+    X, y = smooth_sequences(12)
     names = [("B", 1), "O", 7]
     given = [[names[k] for k in own] for own in y]
     tag = ms.SequenceLabeler(C=5.0, classes=names).fit(X, given)
@@ -95,7 +84,7 @@ def test_any_hashable_labels():
 
 
 def test_class_weight():
-    X, y = sequences()
+    X, y = smooth_sequences(12)
     plain = ms.SequenceLabeler(C=1.0).fit(X, y)
     by_dict = ms.SequenceLabeler(C=1.0, class_weight={2: 9.0}).fit(X, y)
     by_array = ms.SequenceLabeler(C=1.0, class_weight=[1.0, 1.0, 9.0]).fit(X, y)
@@ -127,11 +116,11 @@ def test_class_weight():
 )
 def test_bad_parameters(parameters, words):
     with pytest.raises(ValueError, match=words):
-        ms.SequenceLabeler(**parameters).fit(*sequences(4))
+        ms.SequenceLabeler(**parameters).fit(*smooth_sequences(4))
 
 
 def test_learners_by_name():
-    X, y = sequences()
+    X, y = smooth_sequences(12)
     for name in ("auto", "BlockFrankWolfe", "CuttingPlane"):
         tag = ms.SequenceLabeler(C=5.0, learner=name, tol=0.01).fit(X, y)
         assert tag.result_.relative_gap <= 0.01
@@ -157,7 +146,7 @@ def test_nested_parameters():
 
 @pytest.mark.parametrize("learner", ["BlockFrankWolfe", "CuttingPlane"])
 def test_warm_start_goes_on_from_the_planes(learner):
-    X, y = sequences()
+    X, y = smooth_sequences(12)
     tag = ms.SequenceLabeler(C=5.0, tol=1e-2, learner=learner, warm_start=True).fit(X, y)
     cold = ms.SequenceLabeler(C=6.0, tol=1e-3, learner=learner).fit(X, y)
     tag.set_params(C=6.0, tol=1e-3).fit(X, y)
@@ -170,12 +159,12 @@ def test_warm_start_goes_on_from_the_planes(learner):
     cold.fit(X, y, sample_weight=weight)
     assert max(tag.result_.lower_bound, cold.result_.lower_bound) <= min(tag.result_.objective, cold.result_.objective)
     assert tag.result_.relative_gap <= 1e-3
-    other = sequences(seed=4)
+    other = smooth_sequences(12, seed=4)
     assert tag.fit(*other).weights_.tobytes() == cold.fit(*other).weights_.tobytes()
 
 
 def test_warm_start_of_a_training_that_was_cut_short():
-    X, y = sequences()
+    X, y = smooth_sequences(12)
     tag = ms.SequenceLabeler(C=20.0, tol=1e-6, max_iter=2, warm_start=True)
     gaps = []
     for _ in range(4):
@@ -185,7 +174,7 @@ def test_warm_start_of_a_training_that_was_cut_short():
 
 
 def test_warm_start_of_the_trivial_surrogate():
-    X, y = sequences(5, noise=0.1)
+    X, y = smooth_sequences(5, noise=0.1)
     tag = ms.SequenceLabeler(C=100.0, tol=0.05, surrogate="trivial", warm_start=True).fit(X, y)
     cold = ms.SequenceLabeler(C=120.0, tol=0.05, surrogate="trivial").fit(X, y)
     tag.set_params(C=120.0).fit(X, y)
@@ -196,7 +185,7 @@ def test_warm_start_of_the_trivial_surrogate():
 
 
 def test_weight_zero_is_as_good_as_without():
-    X, y = sequences()
+    X, y = smooth_sequences(12)
     y[0] = np.full(len(y[0]), 8)
     weight = np.r_[0.0, np.ones(len(X) - 1)]
     tag = ms.SequenceLabeler(C=5.0).fit(X, y, sample_weight=weight)
@@ -221,7 +210,7 @@ class Scaler(TransformerMixin, BaseEstimator):
 
 
 def test_pipeline_and_search_in_two_processes():
-    X, y = sequences(12)
+    X, y = smooth_sequences(12)
     words = [np.array(["a", "b", "c"])[own].tolist() for own in y]
     pipe = make_pipeline(Scaler(), ms.SequenceLabeler(classes=["a", "b", "c"], tol=0.01))
     one, two = (
@@ -237,14 +226,14 @@ def test_pipeline_and_search_in_two_processes():
 
 
 def test_folds_without_a_class():
-    X, y = sequences(10)
+    X, y = smooth_sequences(10)
     rare = [["a"] * len(own) if j else ["b", *["a"] * (len(own) - 1)] for j, own in enumerate(y)]
     scores = cross_val_score(ms.SequenceLabeler(classes=["a", "b", "c"]), X, rare, cv=10, error_score="raise")
     assert scores.shape == (10,) and scores.mean() > 0.8
 
 
 def test_partial_fit_warns_with_the_gap():
-    X, y = sequences()
+    X, y = smooth_sequences(12)
     with pytest.warns(ConvergenceWarning, match=r"relative gap of .*, wanted 1e-09"):
         tag = ms.SequenceLabeler(C=5.0, tol=1e-9, max_iter=1).fit(X, y)
     assert tag.result_.gap > 0 and len(tag.predict(X)) == len(X)
@@ -254,7 +243,7 @@ def test_partial_fit_warns_with_the_gap():
 
 
 def test_bad_sequences():
-    X, y = sequences(4)
+    X, y = smooth_sequences(4)
     tag = ms.SequenceLabeler()
     with pytest.raises(InvalidSampleError, match=r"X is one matrix of shape .* give \[X\]"):
         tag.fit(X[0], y[0])
@@ -280,7 +269,7 @@ def test_bad_sequences():
 
 
 def test_fault_21_sparse_rows_in_any_form():
-    X, y = sequences()
+    X, y = smooth_sequences(12)
     X = [np.where(np.abs(x) < 0.5, 0.0, x) for x in X]
     X[0][1] = 0.0
     expected = ms.SequenceLabeler(C=5.0).fit([sparse.csr_matrix(x) for x in X], y)
@@ -300,5 +289,5 @@ def test_fault_21_sparse_rows_in_any_form():
 @pytest.mark.parametrize("C", [5.0, 6.0, 7.0])
 def test_the_trivial_surrogate_leaves_the_origin(C):
     """At C = 6 the proximal point of the origin shows nothing new, so the stabilisation has to give way."""
-    net = ms.SequenceLabeler(C=C, tol=0.02, surrogate="trivial", max_iter=100).fit(*sequences(5, noise=0.2)[:2])
+    net = ms.SequenceLabeler(C=C, tol=0.02, surrogate="trivial", max_iter=100).fit(*smooth_sequences(5, noise=0.2)[:2])
     assert net.result_.relative_gap <= 0.02 and net.result_.objective < C

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError, ParseError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, ParseError
 from maxsum.datasets import ShardedDataset, write_shards
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, ShardAscent
 
@@ -107,7 +107,7 @@ def test_learners_are_used_as_given(tmp_path):
         (CuttingPlane(tol=0.05), "CuttingPlane"),
     ):
         assert ms.SequenceLabeler(learner=learner).fit(dataset).result_.learner == name
-    with pytest.raises(InvalidSampleError, match="on shards"):
+    with pytest.raises(InvalidParameterError, match="on shards"):
         ms.SequenceLabeler(learner="Subgradient").fit(dataset)
 
 
@@ -136,19 +136,19 @@ def test_training_goes_on_from_its_checkpoint(tmp_path):
 
 def test_what_does_not_go_with_shards_is_refused(tmp_path):
     dataset = write_shards(sentences(), tmp_path / "a", samples=10)
-    for net, words in (
-        (ms.GridLabeler(), "kind 'sequence'"),
-        (ms.SequenceLabeler(surrogate="trivial"), "surrogate is 'trivial'"),
-        (ms.SequenceLabeler(order=2), "order=2"),
-        (ms.SequenceLabeler(features=ms.models.Dicts()), "features"),
-        (ms.SequenceLabeler(classes=["N", "V"]), "'D'"),
-        (ms.SequenceLabelerCV(), "in memory"),
+    for net, words, error in (
+        (ms.GridLabeler(), "kind 'sequence'", InvalidSampleError),
+        (ms.SequenceLabeler(surrogate="trivial"), "surrogate is 'trivial'", InvalidParameterError),
+        (ms.SequenceLabeler(order=2), "order=2", InvalidParameterError),
+        (ms.SequenceLabeler(features=ms.models.Dicts()), "features", InvalidParameterError),
+        (ms.SequenceLabeler(classes=["N", "V"]), "'D'", InvalidSampleError),
+        (ms.SequenceLabelerCV(), "in memory", InvalidParameterError),
     ):
-        with pytest.raises(InvalidSampleError, match=words):
+        with pytest.raises(error, match=words):
             net.fit(dataset)
     with pytest.raises(InvalidSampleError, match="hold their labels"):
         ms.SequenceLabeler().fit(dataset, [["N"]])
-    with pytest.raises(InvalidSampleError, match="X is in memory"):
+    with pytest.raises(InvalidParameterError, match="X is in memory"):
         ms.SequenceLabeler().fit([[{"a": 1}]], [["N"]], executor="threads")
     bare = write_shards([x for x, _ in sentences()], tmp_path / "b", labelled=False)
     with pytest.raises(InvalidSampleError, match="no labels"):

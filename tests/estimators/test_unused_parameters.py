@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from factories.samples import label_table
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError
 from maxsum.learning import CompactQP, LPObjective, ProximalPoint, SmoothedLP, Subgradient
 from maxsum.models import GraphModel
 
@@ -18,12 +19,6 @@ def samples(n=6, seed=0):
     labels = [rng.integers(0, 2, 4) for _ in range(n)]
     graph = ms.Graph.grid(2, 2)
     return [ms.GraphSample(np.eye(2)[y] + 0.5 * rng.normal(size=(4, 2)), graph) for y in labels], labels
-
-
-def table(n=30, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    return X, (X @ rng.normal(size=(3, 3)) + 0.3 * rng.normal(size=(n, 3)) > 0).astype(int)
 
 
 COSTS = [[0.0, 2.0], [1.0, 0.0]]
@@ -51,7 +46,7 @@ REFUSED = [
 @pytest.mark.parametrize(("options", "name"), REFUSED, ids=range(len(REFUSED)))
 def test_what_would_be_ignored_is_refused(options, name):
     X, y = samples()
-    with pytest.raises(InvalidSampleError, match=name):
+    with pytest.raises(InvalidParameterError, match=name):
         ms.GraphLabeler(max_iter=5, **options).fit(X, y)
 
 
@@ -66,19 +61,19 @@ def test_what_would_be_ignored_is_refused(options, name):
     ids=str,
 )
 def test_multi_label(options, name):
-    X, Y = table()
-    with pytest.raises(InvalidSampleError, match=name):
+    X, Y = label_table(30, 3, noise=0.3)
+    with pytest.raises(InvalidParameterError, match=name):
         ms.MultiLabelClassifier(max_iter=5, **options).fit(X, Y)
 
 
 def test_smoothing_of_a_single_node_is_refused():
-    X, Y = table()
-    with pytest.raises(InvalidSampleError, match="smoothing"):
+    X, Y = label_table(30, 3, noise=0.3)
+    with pytest.raises(InvalidParameterError, match="smoothing"):
         ms.MultiLabelClassifier(surrogate="lp", smoothing=0.1).fit(X, Y @ [1, 2, 4] % 3)
 
 
 def test_an_oracle_of_few_labels_is_asked():
-    X, Y = table()
+    X, Y = label_table(30, 3, noise=0.3)
     asked = []
 
     def oracle(problem):
@@ -102,9 +97,9 @@ def test_the_defaults_pass_everywhere(surrogate):
 def test_learners_refuse_an_oracle_that_they_do_not_ask(learner):
     X, y = samples()
     model = GraphModel().bind(X, y, [0, 1])
-    with pytest.raises(InvalidSampleError, match="asks none"):
+    with pytest.raises(InvalidParameterError, match="asks none"):
         learner.fit(LPObjective(model, oracle="TRWS"))
-    with pytest.raises(InvalidSampleError, match="asks none"):
+    with pytest.raises(InvalidParameterError, match="asks none"):
         SmoothedLP().fit(LPObjective(model, smoothing=0.1, oracle="TRWS"))
     assert learner.fit(LPObjective(model)).objective > 0
     ProximalPoint().fit(LPObjective(model, oracle="bracket"))

@@ -1,4 +1,4 @@
-"""Backgrounds (001 §5.4): the experiment on made photographs, and (slow) on those of the database."""
+"""Backgrounds (Jancsary, Nowozin & Rother 2013, §5.4): the experiment on made photographs, and (slow) on those of the database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = np.array(["sky", "grass", "cow", "building"])
 COLOURS = np.array([(120, 170, 230), (80, 150, 60), (120, 80, 50), (150, 150, 150)])
 
 
-def made(folder: Path, n: int = 16, shape: tuple[int, int] = (36, 40)) -> list[np.ndarray]:
+def write_msrc(folder: Path, n: int = 16, shape: tuple[int, int] = (36, 40)) -> list[np.ndarray]:
     """Sky over grass, a cow or a house on it, a void rim, noisy colours; the last four are to test."""
     random = np.random.default_rng(0)
     labels, pixels = [], []
@@ -45,7 +45,7 @@ def photographs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[np.ndar
     monkeypatch.setattr(own, "QUICK_STEP", 1)
     monkeypatch.setattr(own, "N_QUICK", 3)
     monkeypatch.setattr(own, "TOL", 0.05)
-    return made(tmp_path)
+    return write_msrc(tmp_path)
 
 
 def test_load(photographs: list[np.ndarray]) -> None:
@@ -99,7 +99,7 @@ def test_the_picture(photographs: list[np.ndarray], tmp_path: Path) -> None:
 
 def test_bad_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
-    made(tmp_path, n=6)
+    write_msrc(tmp_path, n=6)
     with pytest.raises(InvalidSampleError, match="there are 2 photographs to train, wanted 12"):
         own.prepare(True, lambda line: None)
     np.savez(tmp_path / "msrc_v2" / own.FILE, ids=np.zeros(1))

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
-import numpy as np
 import pytest
+from factories.folders import write_conll2000
 
 from maxsum import experiments
 from maxsum.experiments import MissingDataError, chunking
 
 
-def made(folder: Path, n: int = 40) -> None:
-    """Noun phrases of a determiner and a noun, verbs between them, now and then a word with the wrong part of speech."""
-    random = np.random.default_rng(0)
-    parts = {"D": ("the", "a"), "N": ("dog", "cat", "bird"), "V": ("sees", "hears")}
-    tags = {"D": "B-NP", "N": "I-NP", "V": "B-VP"}
-    (folder / "conll2000").mkdir()
-    for name in chunking.FILES:
-        lines = []
-        for _ in range(n):
-            for kind in "DNVDN"[: random.integers(2, 6)]:
-                shown = kind if random.random() < 0.9 else random.choice(list("DNV"))
-                lines.append(f"{random.choice(parts[kind])} {shown} {tags[kind]}")
-            lines.append("")
-        with gzip.open(folder / "conll2000" / name, "wt") as file:
-            file.write("\n".join(lines))
-
-
 def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path)
+    write_conll2000(tmp_path, chunking.FILES)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     lines: list[str] = []
     report = experiments.run("chunking", quick=True, progress=lines.append)
@@ -42,7 +24,7 @@ def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_without_the_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path, 12)
+    write_conll2000(tmp_path, chunking.FILES, 12)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     monkeypatch.setattr(chunking, "train_peer", lambda *_: None)
     report = experiments.run("chunking", quick=True)
@@ -51,7 +33,7 @@ def test_without_the_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_peer_learns_from_the_same_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycrfsuite", reason="needs python-crfsuite")
-    made(tmp_path)
+    write_conll2000(tmp_path, chunking.FILES)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     data, test = chunking.load()
     peer = chunking.train_peer(data, test, "lbfgs", {"c2": 1.0})

@@ -1,4 +1,4 @@
-"""Covered glyphs (001 §5.3): the experiment on made strokes, and (slow) on rendered characters."""
+"""Covered glyphs (Jancsary, Nowozin & Rother 2013, §5.3): the experiment on made strokes, and (slow) on rendered characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from maxsum.experiments import MissingDataError
 from maxsum.experiments import glyphs as own
 
 
-def made(folder: Path, n: int = 10) -> np.ndarray:
+def write_glyphs(folder: Path, n: int = 10) -> np.ndarray:
     """Crosses of straight strokes; boxes in their middle."""
     random = np.random.default_rng(0)
     ink = np.zeros((n, 64, 64), dtype=np.uint8)
@@ -36,7 +36,7 @@ def strokes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     for name, value in {"N_TRAIN": 6, "N_TEST": 4, "N_TREES": 5, "LAST": 10, "MIN_ITEMS": 20}.items():
         monkeypatch.setattr(own, name, value)
-    return made(tmp_path)
+    return write_glyphs(tmp_path)
 
 
 def test_load_hides_boxes(strokes: np.ndarray) -> None:
@@ -87,7 +87,7 @@ def test_the_experiment(strokes: np.ndarray) -> None:
 def test_panels_show_answers_in_the_box_alone(strokes: np.ndarray, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     tests = own.load(6, 2)["large"][1]
-    said = own.Answer([1 - one.labels for one in tests], 0.0, 0.0, 0.0, "")
+    said = own.MethodRun([1 - one.labels for one in tests], 0.0, 0.0, 0.0, "")
     rows = own.panels(tests, {"forest": said, "qp": said})
     assert [title for title, _ in rows[0]] == ["input", "truth", "forest: 100.0 %", "QP-M3N: 100.0 %"]
     truth, answer = rows[0][1][1], rows[0][3][1]
@@ -101,7 +101,7 @@ def test_bad_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     with pytest.raises(MissingDataError, match=r"chinese_glyphs_64\.npz"):
         own.load()
-    made(tmp_path)
+    write_glyphs(tmp_path)
     with pytest.raises(ParseError, match="there are 10 glyphs and 10 boxes, wanted 400"):
         own.load()
     np.savez(tmp_path / "chinese_glyphs" / own.FILE, ukai_packed=np.zeros((1, 512)))

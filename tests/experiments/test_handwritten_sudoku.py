@@ -1,4 +1,4 @@
-"""Handwritten digits on Sudoku grids (003 §7.3): the experiment on made digits, and (slow) on USPS."""
+"""Handwritten digits on Sudoku grids (Franc & Savchynskyy 2008, §7.3): the experiment on made digits, and (slow) on USPS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def solved(n: int) -> list[np.ndarray]:
     return [np.concatenate([[0], random.permutation(9) + 1])[PATTERN] for _ in range(n)]
 
 
-def made(folder: Path, n: int = 9, noise: float = 0.3) -> None:
+def write_digits_and_grids(folder: Path, n: int = 9, noise: float = 0.3) -> None:
     """Ten random pictures under noise, and solved grids."""
     random = np.random.default_rng(1)
     digits = np.repeat(np.arange(10), 9 * n)
@@ -59,7 +59,7 @@ def test_features() -> None:
 
 
 def test_the_experiment_on_made_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path)
+    write_digits_and_grids(tmp_path)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     lines: list[str] = []
     report = experiments.run("handwritten-sudoku", quick=True, progress=lines.append)
@@ -73,7 +73,7 @@ def test_the_experiment_on_made_digits(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_consistent_classifier_reads_its_training_grids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path, 3)
+    write_digits_and_grids(tmp_path, 3)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     grids = own.make_grids(*own.load(), 2)
     trained = own.learn(own.Choice(None, 0.3), grids, grids, 20.0)

@@ -12,7 +12,7 @@ from maxsum import ParseError, experiments
 from maxsum.experiments import MissingDataError, letters
 
 
-def made(folder: Path, n: int = 120) -> None:
+def write_letters(folder: Path, n: int = 120) -> None:
     """Words of four letters out of a list of six, with noisy pixels, in ten folds."""
     random = np.random.default_rng(0)
     words = random.integers(0, 26, size=(6, 4))
@@ -30,7 +30,7 @@ def made(folder: Path, n: int = 120) -> None:
 
 
 def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path)
+    write_letters(tmp_path)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     lines: list[str] = []
     report = experiments.run("letters", quick=True, progress=lines.append)
@@ -44,7 +44,7 @@ def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_crfsuite_is_left_out_where_it_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path)
+    write_letters(tmp_path)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     monkeypatch.setitem(sys.modules, "pycrfsuite", None)
     words = letters.load()
@@ -53,7 +53,7 @@ def test_crfsuite_is_left_out_where_it_is_not_installed(tmp_path: Path, monkeypa
 
 
 def test_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path, 30)
+    write_letters(tmp_path, 30)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     words = letters.load()
     assert len(words.X) == 30 and words.X[0].shape == (4, 128) and set(np.unique(words.X[0])) == {0.0, 1.0}

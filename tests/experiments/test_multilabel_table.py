@@ -6,23 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factories.folders import write_label_table
 
 from maxsum import ParseError, experiments
 from maxsum.experiments import MissingDataError, multilabel
 
 
-def made(folder: Path, n: int = 60) -> None:
-    """Few labels, features that tell them apart."""
-    random = np.random.default_rng(0)
-    for name, size in (("scene", 4), ("yeast", 5)):
-        X = random.standard_normal((2 * n, 8))
-        y = (X[:, :size] + 0.3 * random.standard_normal((2 * n, size)) > 0.5).astype(np.uint8)
-        (folder / name).mkdir()
-        np.savez(folder / name / f"{name}.npz", X_train=X[:n], y_train=y[:n], X_test=X[n:], y_test=y[n:])
+def write_tables(folder: Path) -> None:
+    write_label_table(folder, "scene", 60, 4, 8)
+    write_label_table(folder, "yeast", 60, 5, 8)
 
 
 def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path)
+    write_tables(tmp_path)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     monkeypatch.setattr(multilabel, "QUICK_SECONDS", 0.2)
     monkeypatch.setattr(multilabel, "QUICK_VALUES", (8.0,))
@@ -36,7 +32,7 @@ def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_claim_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path)
+    write_tables(tmp_path)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     monkeypatch.setattr(multilabel, "C_VALUES", {"qp": (8.0,)})
     monkeypatch.setattr(multilabel, "MAX_HAMMING", {"scene": -1.0, "yeast": 100.0})
@@ -45,7 +41,7 @@ def test_a_claim_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_full_means_more_folds_and_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path)
+    write_tables(tmp_path)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     monkeypatch.setattr(multilabel, "C_VALUES", {"exact": (8.0,)})
     monkeypatch.setattr(multilabel, "FULL_VALUES", (0.5,))

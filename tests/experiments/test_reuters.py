@@ -13,7 +13,7 @@ from maxsum import InvalidSampleError, experiments
 from maxsum.experiments import MissingDataError, reuters
 
 
-def made(folder: Path, n: int, categories: tuple[str, ...] = reuters.CATEGORIES) -> None:
+def write_stories(folder: Path, n: int, categories: tuple[str, ...] = reuters.CATEGORIES) -> None:
     """Stories in the order of time, with words of their category and words that all have."""
     random = np.random.default_rng(0)
     alphabet = np.array(list("abcdefghijklmnopqrst"))
@@ -35,7 +35,7 @@ def made(folder: Path, n: int, categories: tuple[str, ...] = reuters.CATEGORIES)
 
 
 def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path, 280)
+    write_stories(tmp_path, 280)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     monkeypatch.setattr(reuters, "N_QUICK_TRAIN", 24)
     lines: list[str] = []
@@ -55,7 +55,7 @@ def test_folds_keep_the_order_of_time_and_do_not_meet() -> None:
 
 
 def test_a_category_without_stories_to_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path, 140, reuters.CATEGORIES[:3])
+    write_stories(tmp_path, 140, reuters.CATEGORIES[:3])
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     with pytest.raises(InvalidSampleError, match="category 'money-fx' has no story among the 20 to train of fold 1"):
         experiments.run("reuters", quick=True)

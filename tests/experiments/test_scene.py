@@ -6,22 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factories.folders import write_label_table
 
 from maxsum import ParseError, experiments
 from maxsum.experiments import MissingDataError, scene
 
 
-def made(folder: Path, n: int = 120) -> None:
-    """Six labels in a few combinations, features that tell them apart."""
-    random = np.random.default_rng(0)
-    X = random.standard_normal((2 * n, 12))
-    y = (X[:, :6] + 0.3 * random.standard_normal((2 * n, 6)) > 0.8).astype(np.uint8)
-    (folder / "scene").mkdir()
-    np.savez(folder / "scene" / "scene.npz", X_train=X[:n], y_train=y[:n], X_test=X[n:], y_test=y[n:])
-
-
 def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path)
+    write_label_table(tmp_path, "scene", 120, 6, 12, seldom=0.8)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     lines: list[str] = []
     report = experiments.run("scene", quick=True, progress=lines.append)

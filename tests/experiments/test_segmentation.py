@@ -1,4 +1,4 @@
-"""Segmentation (003 §7.1): the experiment on made images, and (slow) on photographs."""
+"""Segmentation (Franc & Savchynskyy 2008, §7.1): the experiment on made images, and (slow) on photographs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxsum import InvalidSampleError, ParseError, experiments
+from maxsum import InvalidParameterError, InvalidSampleError, ParseError, experiments
 from maxsum.experiments import MissingDataError
 from maxsum.experiments import segmentation as own
 
@@ -21,7 +21,7 @@ COLOURS = {
 }
 
 
-def made(folder: Path, n: int = 11, height: int = 48, width: int = 64) -> list[np.ndarray]:
+def write_cows(folder: Path, n: int = 11, height: int = 48, width: int = 64) -> list[np.ndarray]:
     """Photographs of a meadow, a lake, something void and a cow, of noisy colours; the last two have a house, or no cow."""
     random = np.random.default_rng(0)
     numbers = {name: NAMES.tolist().index(name) for name in NAMES} | {"void": 255}
@@ -50,7 +50,7 @@ def made(folder: Path, n: int = 11, height: int = 48, width: int = 64) -> list[n
 @pytest.fixture
 def photographs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
-    return made(tmp_path)
+    return write_cows(tmp_path)
 
 
 def test_load(photographs: list[np.ndarray]) -> None:
@@ -63,13 +63,13 @@ def test_load(photographs: list[np.ndarray]) -> None:
 
 def test_split(photographs: list[np.ndarray]) -> None:
     images = own.load()
-    parts = own.split(images, 0, True)
+    parts = own.split_images(images, 0, True)
     assert [len(part) for part in parts] == [4, 2, 3] and parts[0][0].x.shape == (12, 16, 3)
     names = [one.name for part in parts for one in part]
-    assert len(set(names)) == 9 and names != [one.name for part in own.split(images, 1, True) for one in part]
+    assert len(set(names)) == 9 and names != [one.name for part in own.split_images(images, 1, True) for one in part]
     with pytest.raises(InvalidSampleError, match="there are 11 images, wanted 20"):
-        own.split(images, 0, False)
-    with pytest.raises(InvalidSampleError, match="kind is 'crf'"):
+        own.split_images(images, 0, False)
+    with pytest.raises(InvalidParameterError, match="kind is 'crf'"):
         own.classifier("crf")
 
 

@@ -1,4 +1,4 @@
-"""Table 1 of 000 on a small scale: the contest of learners, the report, photographs, the picture."""
+"""Table 1 of Franc & Laskov 2011 on a small scale: the contest of learners, the report, photographs, the picture."""
 
 from __future__ import annotations
 

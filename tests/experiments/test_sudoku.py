@@ -1,4 +1,4 @@
-"""The rules of Sudoku, learned from one puzzle and its solution (003 §7.2)."""
+"""The rules of Sudoku, learned from one puzzle and its solution (Franc & Savchynskyy 2008, §7.2)."""
 
 from __future__ import annotations
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_chunking import made
+from factories.folders import write_conll2000
 
 from maxsum import experiments
-from maxsum.experiments import MissingDataError, tagging
+from maxsum.experiments import MissingDataError, chunking, tagging
 
 
 def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path)
+    write_conll2000(tmp_path, chunking.FILES)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     monkeypatch.setattr(tagging, "QUICK_SECONDS", ((0.1, 0.1),) * 2)
     lines: list[str] = []

@@ -12,7 +12,7 @@ from maxsum.datasets.webkb import LinkedPages
 from maxsum.experiments import MissingDataError, webkb
 
 
-def made(folder: Path, n: int = 24) -> None:
+def write_schools(folder: Path, n: int = 24) -> None:
     """Pages of three classes with words of their own; page 0 of a class links to the others of it."""
     random = np.random.default_rng(0)
     (folder / "webkb").mkdir()
@@ -27,7 +27,7 @@ def made(folder: Path, n: int = 24) -> None:
 
 
 def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path)
+    write_schools(tmp_path)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     lines: list[str] = []
     report = experiments.run("webkb", quick=True, progress=lines.append)

@@ -1,4 +1,4 @@
-"""Bad input and hard numerics: behaviour and message, one test per entry of the list of faults."""
+"""Bad input and hard numerics: behaviour and message, the entries of docs/faults.md."""
 
 from __future__ import annotations
 

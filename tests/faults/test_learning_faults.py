@@ -1,4 +1,4 @@
-"""Bad input and hard numerics in learning: behaviour and message, one test per entry of the list of faults."""
+"""Bad input and hard numerics in learning: behaviour and message, the entries of docs/faults.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from learning_samples import close, data, fit
+from faults.learning_samples import close, data, fit
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC

@@ -1,4 +1,4 @@
-"""FAULTS.md for the relaxations: numbers 27-33, 36-38, 41-43 solver by solver, and bad input of their own."""
+"""The relaxations, solver by solver: scales, ties, fractions, limits (docs/faults.md), and bad input of their own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reference.enumeration import Raw
 from reference.families import build, complete_edges
 
 import maxsum as ms
-from maxsum.core.errors import InvalidProblemError, MaxsumError
+from maxsum.core.errors import InvalidParameterError, InvalidProblemError, MaxsumError
 from maxsum.inference import (
     TRWS,
     AlphaExpansion,
@@ -267,7 +267,7 @@ def test_fault_43_limits(name: str, limits: dict[str, Any]) -> None:
 # ---- bad input ---------------------------------------------------------------------------------------------------
 
 
-def test_negative_clique_weights_are_refused() -> None:
+def test_fault_24_negative_clique_weights_are_refused() -> None:
     with pytest.raises(ms.NotAssociativeError, match=r"-0\.5"):
         ms.Problem(ms.Graph.from_edges([], 3), np.zeros((3, 2)), cliques=[([0, 1, 2], [1.0, -0.5])])
 
@@ -275,7 +275,7 @@ def test_negative_clique_weights_are_refused() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, -1e-3, float("nan"), float("inf")])
 @pytest.mark.parametrize("counting", ["chains", "trw"])
 def test_a_temperature_that_is_not_positive_is_refused(counting: str, epsilon: float) -> None:
-    with pytest.raises(InvalidProblemError, match=r"epsilon is .*, wanted a finite temperature > 0"):
+    with pytest.raises(InvalidParameterError, match=r"epsilon is .*, wanted a finite temperature > 0"):
         ConvexBP(epsilon=epsilon, counting=counting)
 
 

@@ -1,4 +1,4 @@
-"""Interruptions, threads, processes, oracles and losses of users: one test per entry of the list of faults."""
+"""Interruptions, threads, processes, oracles and losses of users: the entries of docs/faults.md."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import warnings
 
 import numpy as np
 import pytest
-from learning_samples import close, data, fit
+from faults.learning_samples import close, data, fit
 from sklearn.exceptions import ConvergenceWarning
 
 import maxsum as ms
-from maxsum.core.errors import CertificateError, CheckpointError, InvalidSampleError, OracleError
+from maxsum.core.errors import CertificateError, CheckpointError, InvalidParameterError, OracleError
 from maxsum.learning import BlockFrankWolfe, MarginObjective
 from maxsum.losses import Hamming, Loss
 from maxsum.models import GraphModel
@@ -128,11 +128,11 @@ def test_fault_52_forked_workers_do_not_hang():
 def test_fault_52_new_processes_and_thread_counts_agree():
     code = (
         "import sys; sys.path[:0] = sys.argv[1:]\n"
-        "from test_training_faults import _in_another_process\n"
+        "from faults.test_training_faults import _in_another_process\n"
         "print(_in_another_process(0).hex())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, os.path.dirname(__file__)],
+        [sys.executable, "-c", code, os.path.dirname(os.path.dirname(__file__))],
         capture_output=True, text=True, timeout=100, check=True, env={**os.environ, "OMP_NUM_THREADS": "3", "NUMBA_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.stdout.strip() == _in_another_process(0).hex()
@@ -234,7 +234,7 @@ class _Own(Loss):
     ],
 )
 def test_fault_57_losses_of_users_that_are_none(change, words):
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(InvalidParameterError, match=words):
         ms.GraphLabeler(loss=_Own(change)).fit(*data())
     assert fit(*data(), loss=_Own(lambda t: 2 * t)).result_.objective > fit(*data()).result_.objective
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import itertools
 import lzma
 import math
 import os
@@ -12,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factories.problems import random_case
+from reference.enumeration import every_labelling
 
 import maxsum as ms
 from maxsum.core.files import read_problem, save
@@ -20,26 +21,11 @@ DATA = Path(os.environ.get("MAXSUM_DATA") or Path(__file__).parents[3] / "shared
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="no folder map_benchmarks: set MAXSUM_DATA to the shared data")
 
 
-def labellings(problem):
-    return itertools.product(*(range(k) for k in problem.n_states))
-
-
-def random_problem(seed, *, cliques=False, hard=True):
-    rng = np.random.default_rng(seed)
-    states = rng.integers(1, 4, size=6)
-    edges = [(0, 1), (2, 1), (3, 5), (4, 0), (5, 2)]
-    unary = [rng.normal(size=k) for k in states]
-    tables = [rng.normal(size=(states[u], states[v])) for u, v in edges]
-    if hard:
-        tables[1][0, 0] = -np.inf
-    return ms.Problem(
-        ms.Graph.from_edges(edges, 6),
-        unary,
-        tables,
-        edge_weight=rng.uniform(0.5, 2, size=5),
-        cliques=[([0, 3, 5], rng.uniform(size=3)), ([1, 2], 0.25)] if cliques else None,
-        offset=float(rng.normal()),
-    )
+def general(seed, **options):
+    """Everything that a format may hold."""
+    problem, raw = random_case(seed, unequal=True, hard=0.15, weights=(0.5, 2.0), offset=seed / 3, **options)
+    assert any(np.isneginf(table).any() for table in raw.tables)
+    return problem
 
 
 def write(path, text):
@@ -71,9 +57,9 @@ def npz_cases():
     grid = ms.Graph.grid(3, 4, edge_types="direction")
     one = ms.Problem(ms.Graph.chain(2), [[0.1, -0.0], [1e-310, 1e99]], np.eye(2))
     return {
-        "general": random_problem(1, cliques=True),
+        "general": general(1, cliques=(3, 2)),
         "grid": ms.Problem(grid, rng.normal(size=(3, 4, 5)), rng.normal(size=(2, 5, 5)), offset=-1 / 3),
-        "union": ms.Problem.union([random_problem(2), one, random_problem(3, cliques=True)]),
+        "union": ms.Problem.union([general(2), one, general(3, cliques=(3, 2))]),
         "one node": ms.Problem(ms.Graph.chain(1), [[0.0, -np.inf, 2.0]]),
         "empty": ms.Problem(ms.Graph.chain(0), np.zeros((0, 2))),
         "unused type": ms.Problem(
@@ -95,7 +81,7 @@ def test_npz_keeps_every_field(tmp_path, name, suffix):
 
 def test_npz_bytes_are_a_function_of_the_problem(tmp_path):
     for name in "ab":
-        save(random_problem(4, cliques=True), tmp_path / f"{name}.npz")
+        save(general(4, cliques=(3, 2)), tmp_path / f"{name}.npz")
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
@@ -105,7 +91,7 @@ def test_npz_bytes_are_a_function_of_the_problem(tmp_path):
 @pytest.mark.parametrize("suffix", [".uai", ".uai.gz", ".uai.xz", ".uai.bz2", ".UAI"])
 @pytest.mark.parametrize("values", ["costs", "scores"])
 def test_uai_costs_and_scores_are_exact(tmp_path, values, suffix):
-    problem = random_problem(7)
+    problem = general(7)
     path = tmp_path / f"p{suffix}"
     save(problem, path, values=values)
     again = read_problem(path, values=values)
@@ -113,24 +99,24 @@ def test_uai_costs_and_scores_are_exact(tmp_path, values, suffix):
     np.testing.assert_array_equal(again.graph.edges, problem.graph.edges)
     np.testing.assert_array_equal(again.edge_scores(), problem.edge_scores())
     assert again.offset == problem.offset
-    assert all(again.score(y) == problem.score(y) for y in labellings(problem))
+    assert all(again.score(y) == problem.score(y) for y in every_labelling(problem))
 
 
 @pytest.mark.parametrize("offset", [0.0, 2.5, 1500.0, -4000.0])
 def test_uai_probabilities_keep_scores_and_constant(tmp_path, offset):
-    plain = random_problem(8)
+    plain = general(8)
     problem = ms.Problem(
         plain.graph, plain.unary, plain.tables, plain.edge_table, plain.edge_weight, plain.n_states, None, offset
     )
     save(problem, tmp_path / "p.uai")
     again = read_problem(tmp_path / "p.uai")
-    for y in labellings(problem):
+    for y in every_labelling(problem):
         assert again.score(y) == pytest.approx(problem.score(y), abs=1e-9)
 
 
 def test_uai_writer_refuses_what_it_would_change(tmp_path):
     with pytest.raises(ms.UnsupportedProblemError, match=r"2 associative cliques.*\.npz"):
-        save(random_problem(1, cliques=True), tmp_path / "p.uai")
+        save(general(1, cliques=(3, 2)), tmp_path / "p.uai")
     wide = ms.Problem(ms.Graph.chain(2), [[0.0, 0.0], [0.0, 0.0]], [[0.0, -800.0], [0.0, 0.0]])
     with pytest.raises(ms.UnsupportedProblemError, match=r"edge 0 \(nodes 0-1\) spans 800.*costs"):
         save(wide, tmp_path / "p.uai")
@@ -169,7 +155,7 @@ def test_uai_product_equals_enumeration(tmp_path, kind):
     assert problem.graph.edges.tolist() == [[1, 0], [1, 2]]
     assert problem.n_states.tolist() == [2, 3, 1]
     first, second = np.arange(1, 7).reshape(3, 2), np.array([[1, 1, 2], [1, 0.5, 0.1]])
-    for a, b, c in labellings(problem):
+    for a, b, c in every_labelling(problem):
         product = first[b, a] * [0.5, 0, 1][b] * second[a, b] * 7 * [1, 1, 4][b]
         wanted = math.log(product) if product else -math.inf
         assert problem.score([a, b, c]) == pytest.approx(wanted, abs=1e-12)
@@ -226,7 +212,7 @@ def test_wcsp_cost_equals_enumeration(tmp_path):
     problem = read_problem(write(tmp_path / "p.wcsp", WCSP))
     assert problem.graph.edges.tolist() == [[0, 1], [1, 2], [1, 3]]
     assert problem.edge_table[1] == problem.edge_table[2]
-    assert {-problem.score(y) == wcsp_cost(y) for y in labellings(problem)} == {True}
+    assert {-problem.score(y) == wcsp_cost(y) for y in every_labelling(problem)} == {True}
 
 
 # ---- cfn ---------------------------------------------------------------------------------------------------------------
@@ -249,7 +235,7 @@ CFN = """{
 def test_cfn_cost_equals_enumeration(tmp_path):
     problem = read_problem(write(tmp_path / "p.cfn", CFN))
     shared = np.array([[1, 2.5, 3], [4, math.inf, 0]])
-    for x, y, z in labellings(problem):
+    for x, y, z in every_labelling(problem):
         cost = shared[z, y] + shared[x, y] + {(0, 0): 9, (2, 1): math.inf}.get((y, x), 0.5) + [0.25, 0][z] + 3
         assert -problem.score([x, y, z]) == cost
     assert problem.graph.edges.tolist() == [[2, 1], [0, 1]]
@@ -262,10 +248,10 @@ def test_cfn_maximises_and_forbids_only_what_the_bound_excludes(tmp_path):
     )
     text = '{"problem": {"mustbe": ">-10"}, ' + head % ([0, -20], [-11, -11, 15, 20])
     problem = read_problem(write(tmp_path / "max.cfn", text))
-    assert max(map(problem.score, labellings(problem))) == 0.0
+    assert max(map(problem.score, every_labelling(problem))) == 0.0
     text = '{"problem": {"mustbe": "<10"}, ' + head % ([12, 9], [-5, -4, 3, 4])
     problem = read_problem(write(tmp_path / "min.cfn", text))
-    assert max(map(problem.score, labellings(problem))) == -7.0
+    assert max(map(problem.score, every_labelling(problem))) == -7.0
     text = '{"problem": {"mustbe": "<10"}, ' + head % ([12, 9], [0, 4, 3, 4])
     problem = read_problem(write(tmp_path / "forbidden.cfn", text))
     assert problem.score([0, 0]) == -math.inf
@@ -302,14 +288,14 @@ def test_suffix_and_options(tmp_path):
     with pytest.raises(ms.ParseError, match="is for UAI files"):
         read_problem(write(tmp_path / "p.wcsp", WCSP), values="costs")
     with pytest.raises(ms.ParseError, match="not written"):
-        save(random_problem(1), tmp_path / "q.wcsp")
+        save(general(1), tmp_path / "q.wcsp")
     with pytest.raises(FileNotFoundError):
         read_problem(tmp_path / "absent.uai")
 
 
 def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "p.npz"
-    save(random_problem(1), path)
+    save(general(1), path)
     before = path.read_bytes()
 
     def fail(*_):
@@ -317,7 +303,7 @@ def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="No space"):
-        save(random_problem(2), path)
+        save(general(2), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 

@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from file_samples import CFN, UAI, WCSP, members, outcome, pack
+from files.file_samples import CFN, UAI, WCSP, members, outcome, pack
 from reference.mutations import mutate
 
 import maxsum as ms
@@ -18,7 +18,7 @@ from maxsum.core.files import read_problem, save
 @pytest.mark.parametrize(
     ("name", "text", "count"), [("p.uai", UAI, 1500), ("p.wcsp", WCSP, 1500), ("p.cfn", CFN, 1500)], ids=["uai", "wcsp", "cfn"]
 )
-def test_fuzzed_text(tmp_path, name, text, count):
+def test_fault_61_fuzzed_text(tmp_path, name, text, count):
     rng = random.Random(name)
     path = tmp_path / name
     read = 0
@@ -38,7 +38,7 @@ def test_fuzzed_text(tmp_path, name, text, count):
     assert 0 < read < count
 
 
-def test_fuzzed_npz(tmp_path):
+def test_fault_61_fuzzed_npz(tmp_path):
     rng = random.Random("npz")
     good = members(tmp_path)
     path = tmp_path / "bad.npz"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from file_samples import CFN, UAI, WCSP, example, members, npy, outcome, pack
+from files.file_samples import CFN, UAI, WCSP, example, members, npy, outcome, pack
 
 import maxsum as ms
 from maxsum.core.files import _read, read_problem
@@ -144,7 +144,7 @@ def test_the_plain_files_are_valid(tmp_path):
 
 
 @pytest.mark.parametrize("case", TEXT)
-def test_fault_is_named(tmp_path, case):
+def test_fault_61_is_named(tmp_path, case):
     name, data, message = TEXT[case]
     tracemalloc.start()
     start = time.process_time()
@@ -161,7 +161,7 @@ def test_fault_is_named(tmp_path, case):
     assert time.process_time() - start < 5
 
 
-def test_decompression_bomb_is_refused(tmp_path):
+def test_fault_59_a_bomb_is_refused(tmp_path):
     path = tmp_path / "p.uai.gz"
     path.write_bytes(gzip.compress(b"MARKOV\n" + b" " * 30_000_000))
     with pytest.raises(ms.ParseError, match="more than 1000000 bytes after decompression"):
@@ -260,7 +260,7 @@ NPZ = {
 
 
 @pytest.mark.parametrize("case", NPZ)
-def test_npz_fault_is_named(tmp_path, monkeypatch, case):
+def test_fault_58_59_of_an_npz_is_named(tmp_path, monkeypatch, case):
     monkeypatch.chdir(tmp_path)
     name, data, message = NPZ[case]
     contents = {**members(tmp_path), f"{name}.npy": data}
@@ -269,7 +269,7 @@ def test_npz_fault_is_named(tmp_path, monkeypatch, case):
     assert not Path("canary").exists()
 
 
-def test_npz_members_are_a_fixed_set(tmp_path):
+def test_fault_59_npz_members_are_a_fixed_set(tmp_path):
     good = members(tmp_path)
     for name in ("../evil.npy", "/evil.npy", "evil.npy", "unary.txt", "sub/unary.npy"):
         with pytest.raises(ms.ParseError, match="no part of a problem"):

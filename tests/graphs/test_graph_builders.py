@@ -91,17 +91,17 @@ def test_empty_documents_and_no_neighbours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "message", "error"),
     [
-        ({"k": 0}, "k is 0"),
-        ({"k": True}, "k is True"),
-        ({"min_similarity": -0.1}, "min_similarity is -0.1"),
-        ({"empty": "drop"}, "empty is 'drop'"),
-        ({"groups": [0]}, "groups has shape"),
+        ({"k": 0}, "k is 0", ms.InvalidParameterError),
+        ({"k": True}, "k is True", ms.InvalidParameterError),
+        ({"min_similarity": -0.1}, "min_similarity is -0.1", ms.InvalidParameterError),
+        ({"empty": "drop"}, "empty is 'drop'", ms.InvalidParameterError),
+        ({"groups": [0]}, "groups has shape", ms.InvalidSampleError),
     ],
 )
-def test_bad_options_of_neighbours(options: dict, message: str) -> None:
-    with pytest.raises(ms.InvalidSampleError, match=message):
+def test_bad_options_of_neighbours(options: dict, message: str, error: type) -> None:
+    with pytest.raises(error, match=message):
         ms.graphs.nearest_neighbours(np.ones((3, 2)), **options)
 
 

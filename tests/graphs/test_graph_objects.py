@@ -145,7 +145,7 @@ def test_parts_refuse() -> None:
     sample = ms.GraphSample(np.zeros((2, 1)), ms.Graph.chain(2))
     with pytest.raises(ms.InvalidSampleError, match="part has shape"):
         ms.graphs.split(sample, [0])
-    with pytest.raises(ms.InvalidSampleError, match="crossing is 'keep'"):
+    with pytest.raises(ms.InvalidParameterError, match="crossing is 'keep'"):
         ms.graphs.split(sample, [0, 1], crossing="keep")
 
 

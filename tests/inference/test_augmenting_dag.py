@@ -4,52 +4,29 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from common import check_result
+from contracts.common import check_result
+from factories.problems import dense, on_graph, random_case
 from reference.dense_lp import local_polytope_value
-from reference.families import build, complete_edges, grid_edges, make, random_edges, shuffle
+from reference.families import build, complete_edges, grid_edges, make, shuffle
 
 import maxsum as ms
 from maxsum.core.consistency import locally_consistent, maximal_set
 from maxsum.inference import LinearProgram, TreeDP
-from maxsum.inference.augmenting_dag import AugmentingDAG
+from maxsum.inference.augmenting_dag import AugmentingDAG, Tuning
 from maxsum.inference.prepare import prepare
 from maxsum.kernels import augmenting_dag as kernels
 
 
-def random_problem(seed):
-    """Four to six nodes, 1 to 4 labels, some forbidden labels and pairs in every third problem."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(4, 7))
-    states = [int(k) for k in rng.integers(1, 5, size=n)]
-    edges = shuffle(rng, random_edges(rng, n, 0.7))
-    unary = [rng.normal(size=k) for k in states]
-    tables = [rng.normal(size=(states[u], states[v])) for u, v in edges]
-    if seed % 3 == 0:
-        for table in tables:
-            table[rng.random(table.shape) < 0.2] = -np.inf
-        for row in unary:
-            row[1:][rng.random(len(row) - 1) < 0.2] = -np.inf
-    return build(unary, edges, tables)
-
-
-def grid(side, n_labels, seed, table=None):
-    rng = np.random.default_rng(seed)
-    tables = rng.normal(size=(2 * side * (side - 1), n_labels, n_labels)) if table is None else table
-    return ms.Problem(ms.Graph.grid(side, side), rng.normal(size=(side * side, n_labels)), tables)
-
-
-def dense(n, n_labels, seed):
-    rng = np.random.default_rng(seed)
-    edges = complete_edges(n)
-    return ms.Problem(
-        ms.Graph.from_edges(edges, n), rng.normal(size=(n, n_labels)), rng.normal(size=(len(edges), n_labels, n_labels))
-    )
+def options(seed):
+    """Four to six nodes, one to four labels; forbidden labels and pairs in every third problem."""
+    hard = 0.2 * (seed % 3 == 0)
+    return dict(n_nodes=(4, 7), n_labels=4, density=0.7, unequal=True, hard=hard, forbidden=hard)
 
 
 def test_each_step_lowers_the_height_by_its_length():
     n_steps = 0
     for seed in range(120):
-        problem, _ = random_problem(seed)
+        problem, _ = random_case(seed, **options(seed))
         prepared = prepare(problem)
         if not prepared.feasible or not problem.n_edges:
             continue
@@ -77,7 +54,7 @@ def test_each_step_lowers_the_height_by_its_length():
 def test_bounds_lie_above_the_relaxation_and_the_optimum():
     tight, above = 0, 0
     for seed in range(250):
-        problem, raw = random_problem(seed)
+        problem, raw = random_case(seed, **options(seed))
         result = AugmentingDAG().solve(problem)
         if not raw.feasible:
             assert result.guarantee in ("infeasible", "upper_bound")
@@ -132,7 +109,7 @@ def test_two_labels_and_supermodular_tables_reach_the_relaxation():
 
 def test_the_bound_never_worsens_and_the_end_is_arc_consistent():
     for seed in range(4):
-        problem = grid(6, 4, seed)
+        problem = on_graph(ms.Graph.grid(6, 6), 4, seed)
         result = AugmentingDAG().solve(problem)
         assert all(b.bound <= a.bound + 1e-9 for a, b in pairwise(result.trace))
         top = maximal_set(problem, result.messages, tol=1e-3)
@@ -163,21 +140,23 @@ def test_a_tight_relaxation_gives_the_labelling_by_search_among_maximal_labels(m
     for problem in problems:
         result = AugmentingDAG().solve(problem)
         assert result.guarantee == "optimal" and result.score == pytest.approx(problem.edge_weight.sum())
-    monkeypatch.setattr("maxsum.inference.augmenting_dag._CSP_SIZE", 0)
+    monkeypatch.setattr("maxsum.inference.augmenting_dag._TUNING", Tuning(most_csp_cells=0))
     assert sum(AugmentingDAG().solve(problem).guarantee == "optimal" for problem in problems) < 6
 
 
 def test_a_large_grid_takes_seconds():
-    potts = AugmentingDAG().solve(grid(20, 5, 0, 0.7 * np.eye(5)))
+    rng, graph = np.random.default_rng(0), ms.Graph.grid(20, 20)
+    tables = rng.normal(size=(graph.n_edges, 5, 5))
+    problem = ms.Problem(graph, rng.normal(size=(400, 5)), tables)
+    potts = AugmentingDAG().solve(ms.Problem(problem.graph, problem.unary, 0.7 * np.eye(5)))
     assert potts.guarantee == "optimal"
-    problem = grid(20, 5, 0)
     result = AugmentingDAG().solve(problem)
     assert result.seconds - result.compile_seconds < 20
     assert 952.4708 <= result.bound <= 954.5 and result.score >= 915
 
 
 def test_limits_and_parameters_have_an_effect():
-    problem = grid(8, 4, 1)
+    problem = on_graph(ms.Graph.grid(8, 8), 4, 3)
     short = AugmentingDAG(max_iter=5).solve(problem)
     assert short.termination == "iteration_limit" and short.n_iter == 5 and short.guarantee == "within_gap"
     full, coarse = AugmentingDAG(tol=1e-4).solve(problem), AugmentingDAG(tol=0.5).solve(problem)
@@ -194,10 +173,10 @@ def test_bad_input_is_refused_with_a_reason():
     assert "clique" in AugmentingDAG().supports(cliques).reason
     with pytest.raises(ms.UnsupportedProblemError, match="clique terms"):
         AugmentingDAG().solve(cliques)
-    problem = grid(3, 2, 0)
+    problem = on_graph(ms.Graph.grid(3, 3), 2, 0)
     for init in (np.zeros((2, 3, 2)), np.full((2, 12, 2), np.nan), np.full((2, 12, 2), np.inf)):
         with pytest.raises(ms.InvalidProblemError, match="messages"):
             AugmentingDAG().solve(problem, init=init)
     for options in (dict(max_iter=-1), dict(tol=-1.0), dict(tol=float("nan")), dict(ratio=0.0), dict(ratio=1.0)):
-        with pytest.raises(ms.InvalidProblemError, match=r"AugmentingDAG: .* wanted"):
+        with pytest.raises(ms.InvalidParameterError, match=r"AugmentingDAG: .* wanted"):
             AugmentingDAG(**options)

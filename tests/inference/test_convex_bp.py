@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from common import check_result
+from contracts.common import check_result
+from factories.problems import dense, random_case
 from reference.dense_lp import local_polytope_value
-from reference.families import build, complete_edges, make, random_edges, shuffle
+from reference.families import make
 
 import maxsum as ms
 from maxsum.inference import TRWS, LinearProgram, convex_bp
@@ -15,25 +16,7 @@ from maxsum.inference.convex_bp import ConvexBP, counting_numbers, smoothed_heig
 from maxsum.inference.prepare import prepare
 from maxsum.kernels import convex_bp as kernels
 
-
-def random_problem(seed, hard=False):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(3, 7))
-    states = [int(k) for k in rng.integers(1, 5, size=n)]
-    edges = shuffle(rng, random_edges(rng, n, 0.7))
-    unary = [rng.normal(size=k) for k in states]
-    tables = [rng.normal(size=(states[u], states[v])) for u, v in edges]
-    if hard:
-        for table in tables:
-            table[rng.random(table.shape) < 0.2] = -np.inf
-    return build(unary, edges, tables)
-
-
-def dense(n, n_labels, seed):
-    rng = np.random.default_rng(seed)
-    edges = complete_edges(n)
-    unary = rng.normal(size=(n, n_labels))
-    return ms.Problem(ms.Graph.from_edges(edges, n), unary, rng.normal(size=(len(edges), n_labels, n_labels)))
+SMALL = dict(n_nodes=(4, 7), n_labels=4, density=0.7, unequal=True)
 
 
 def plain_value(problem, messages, epsilon, counting):
@@ -59,7 +42,7 @@ def plain_value(problem, messages, epsilon, counting):
 @pytest.mark.parametrize("counting", ["trw", "uniform"])
 def test_value_and_gradient_are_those_of_the_formula(counting):
     for seed in range(40):
-        problem, raw = random_problem(seed)
+        problem, raw = random_case(seed, **SMALL)
         rng = np.random.default_rng(seed)
         epsilon = float(10 ** rng.uniform(-1.5, 1))
         messages = rng.normal(size=(2, problem.n_edges, problem.n_labels))
@@ -80,7 +63,7 @@ def test_value_and_gradient_are_those_of_the_formula(counting):
 def test_gradient_with_forbidden_labels_is_finite_and_right():
     checked = 0
     for seed in range(30):
-        problem, raw = random_problem(seed, hard=True)
+        problem, raw = random_case(seed, hard=0.2, **SMALL)
         rng = np.random.default_rng(seed)
         messages, direction = rng.normal(size=(2, 2, problem.n_edges, problem.n_labels))
         found = smoothed_height(problem, messages, epsilon=0.3)
@@ -96,7 +79,7 @@ def test_gradient_with_forbidden_labels_is_finite_and_right():
 
 def test_a_sweep_never_raises_the_smoothed_height_and_its_fixpoint_has_no_gradient():
     for seed in range(20):
-        problem, _ = random_problem(seed, hard=seed % 2 == 1)
+        problem, _ = random_case(seed, hard=0.2 * (seed % 2), **SMALL)
         prepared, count = prepare(problem), counting_numbers(problem)
         if not prepared.feasible:
             continue
@@ -138,7 +121,7 @@ def test_passes_of_chains_are_exact_on_a_chain():
 
 def test_passes_of_chains_never_raise_the_smoothed_bound_and_their_beliefs_agree_in_the_end():
     for seed in range(20):
-        problem, raw = random_problem(seed, hard=seed % 2 == 1)
+        problem, raw = random_case(seed, hard=0.2 * (seed % 2), **SMALL)
         if not prepare(problem).feasible:
             continue
         values, joined, beliefs = chain_passes(problem, 1.0, 400, problem.zero_messages().edge)
@@ -176,7 +159,7 @@ def test_after_one_star_all_beliefs_of_the_node_agree():
 def test_bounds_bracket_the_relaxation(counting):
     near, open_gap = 0, 0
     for seed in range(200):
-        problem, raw = random_problem(seed, hard=seed % 4 == 0)
+        problem, raw = random_case(seed, hard=0.2 * (seed % 4 == 0), **SMALL)
         result = ConvexBP(epsilon=0.01, counting=counting).solve(problem)
         if not raw.feasible:
             assert result.guarantee in ("infeasible", "upper_bound")
@@ -249,7 +232,7 @@ def test_many_weights_of_one_table_need_no_bank(monkeypatch):
     graph = ms.Graph.grid(5, 5)
     problem = ms.Problem(graph, rng.normal(size=(25, 3)), tables=rng.normal(size=(3, 3)), edge_weight=rng.exponential(size=40))
     wide = ConvexBP(max_iter=50).solve(problem)
-    monkeypatch.setattr(convex_bp, "_LARGE", 10)
+    monkeypatch.setattr(convex_bp, "_TUNING", convex_bp.Tuning(large_cells=10))
     assert convex_bp._weighted_tables(prepare(problem).net)[1].shape == (1, 3, 3)
     narrow = ConvexBP(max_iter=50).solve(problem)
     assert narrow.bound == pytest.approx(wide.bound, abs=1e-6) and narrow.score == pytest.approx(wide.score)
@@ -293,9 +276,9 @@ def test_options_have_an_effect():
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_temperature_must_be_positive(epsilon):
-    with pytest.raises(ms.InvalidProblemError, match=r"epsilon is .*, wanted a finite temperature > 0"):
+    with pytest.raises(ms.InvalidParameterError, match=r"epsilon is .*, wanted a finite temperature > 0"):
         ConvexBP(epsilon=epsilon)
-    with pytest.raises(ms.InvalidProblemError, match="epsilon is"):
+    with pytest.raises(ms.InvalidParameterError, match="epsilon is"):
         smoothed_height(dense(3, 2, 0), epsilon=epsilon)
 
 
@@ -311,5 +294,5 @@ def test_bad_input_is_refused_with_a_reason():
         with pytest.raises(ms.InvalidProblemError, match="messages"):
             smoothed_height(problem, bad, epsilon=1.0)
     for options in (dict(counting="bethe"), dict(max_iter=-1), dict(tol=-1.0), dict(tol=float("nan"))):
-        with pytest.raises(ms.InvalidProblemError, match="wanted"):
+        with pytest.raises(ms.InvalidParameterError, match="wanted"):
             ConvexBP(**options)

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from factories.problems import dense, on_graph
 from reference.dense_lp import local_polytope_value
 from reference.families import make
 
 import maxsum as ms
-from maxsum.core.errors import InvalidProblemError, UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.inference import TRWS, LinearProgram, TreeDP
 from maxsum.inference.bundle import ColumnBundle
 from maxsum.inference.decomposition import DualDecomposition, Trees
@@ -40,21 +41,6 @@ FAMILIES = [
 ]
 
 
-def dense(n_nodes, n_labels, seed, density=1.0):
-    rng = np.random.default_rng(seed)
-    pairs = np.stack(np.triu_indices(n_nodes, 1), axis=1)
-    graph = ms.Graph.from_edges(pairs[rng.random(len(pairs)) < density], n_nodes)
-    unary, tables = rng.normal(size=(n_nodes, n_labels)), rng.normal(size=(graph.n_edges, n_labels, n_labels))
-    return ms.Problem(graph, unary, tables)
-
-
-def grid(height, width, n_labels, seed, connectivity=4):
-    rng = np.random.default_rng(seed)
-    graph = ms.Graph.grid(height, width, connectivity)
-    shape = (graph.n_edges, n_labels, n_labels)
-    return ms.Problem(graph, rng.normal(size=(height * width, n_labels)), rng.normal(size=shape))
-
-
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("steps", ["bundle", "subgradient"])
 def test_bounds_hold_and_the_certificate_proves_them(name, steps):
@@ -83,7 +69,7 @@ def test_the_bundle_reaches_the_lp_value_where_trws_stalls(seed):
 @pytest.mark.parametrize("connectivity", [4, 8])
 def test_rows_and_columns_give_the_value_of_the_lp(connectivity):
     """(3) and (6) of the LP-M3N paper have the same minimum."""
-    problem = grid(7, 6, 3, 1, connectivity)
+    problem = on_graph(ms.Graph.grid(7, 6, connectivity), 3, 1)
     lp = LinearProgram().solve(problem).certificate.bound(problem)
     trees = Trees(problem, prepare(problem).net, 1, 4)
     assert trees.n_forests == connectivity // 2
@@ -150,7 +136,7 @@ def test_the_bracket_holds_the_lp_value():
 
 
 def test_threads_change_nothing():
-    problem = grid(12, 9, 3, 4)
+    problem = on_graph(ms.Graph.grid(12, 9), 3, 4)
     one, two = (DualDecomposition(max_iter=30, n_jobs=n).solve(problem) for n in (1, 2))
     assert one.bound == two.bound and np.array_equal(one.labels, two.labels)
 
@@ -183,7 +169,7 @@ def test_cliques_and_bad_parameters_are_refused():
     with pytest.raises(UnsupportedProblemError, match="cliques"):
         DualDecomposition().solve(cliques)
     for bad in (dict(steps="newton"), dict(max_iter=0), dict(tol=-1.0), dict(tol=np.nan)):
-        with pytest.raises(InvalidProblemError, match=next(iter(bad))):
+        with pytest.raises(InvalidParameterError, match=next(iter(bad))):
             DualDecomposition(**bad)
 
 

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from factories.problems import dense
 from reference.dense_lp import local_polytope_value
 from reference.enumeration import Raw
 from reference.families import build, random_edges, shuffle
@@ -142,15 +143,7 @@ def test_it_is_not_integral_with_three_labels():
 # ---- where message passing stalls --------------------------------------------------------------------------------
 
 
-def dense(n_nodes: int, n_labels: int, density: float, seed: int) -> ms.Problem:
-    rng = np.random.default_rng(seed)
-    pairs = np.stack(np.triu_indices(n_nodes, 1), axis=1)
-    graph = ms.Graph.from_edges(pairs[rng.random(len(pairs)) < density], n_nodes)
-    unary = rng.normal(size=(n_nodes, n_labels))
-    return ms.Problem(graph, unary, rng.normal(size=(graph.n_edges, n_labels, n_labels)))
-
-
-STALLED = [(16, 4, 1.0, 0), (20, 5, 1.0, 1), (24, 4, 0.5, 2), (30, 3, 0.3, 3)]
+STALLED = [(16, 4, 0, 1.0), (20, 5, 1, 1.0), (24, 4, 2, 0.5), (30, 3, 3, 0.3)]
 
 
 @pytest.mark.parametrize("setting", STALLED)
@@ -170,7 +163,7 @@ def test_the_value_of_highs_is_reached_where_message_passing_stalls(setting):
 @pytest.mark.parametrize("seed", range(3))
 def test_messages_and_trees_have_the_same_least_bound(seed):
     """(3) and (6) of Franc and Laskov: the best messages and the best shares of any decomposition bound alike."""
-    problem = dense(8, 3, 1.0, seed)
+    problem = dense(8, 3, seed)
     prepared, solved = prepare(problem), LinearProgram().solve(problem)
     rng = np.random.default_rng(seed)
     for largest in (2, 4, 8):

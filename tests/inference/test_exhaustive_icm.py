@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from common import check_result
+from contracts.common import check_result
 from reference.families import FAMILIES, make
 
 import maxsum as ms
@@ -132,5 +132,5 @@ def test_icm_starts_from_a_result_and_obeys_its_limits():
     assert short.termination == "iteration_limit" and short.score < first.score
     assert ICM(max_iter=0).solve(problem).labels.tolist() == problem.unary.argmax(axis=1).tolist()
     assert ICM(time_limit=0).solve(problem).termination == "time_limit"
-    with pytest.raises(ms.InvalidProblemError, match="max_iter"):
+    with pytest.raises(ms.InvalidParameterError, match="max_iter"):
         ICM(max_iter=-1)

@@ -2,32 +2,18 @@
 
 import numpy as np
 import pytest
+from factories.problems import dense, on_graph
 from reference.dense_lp import local_polytope_value
 from reference.families import FAMILIES, make
 
 import maxsum as ms
-from maxsum.core.errors import InvalidProblemError, UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.inference import TRWS, LinearProgram
 from maxsum.inference.finisher import LPFinisher, _narrow
 from maxsum.inference.interior import iterate
 from maxsum.inference.polytope import LocalPolytope
 from maxsum.inference.prepare import prepare
 from maxsum.kernels.cholesky import cholesky, substitute
-
-
-def dense(n_nodes, n_labels, seed, density=1.0):
-    rng = np.random.default_rng(seed)
-    pairs = np.stack(np.triu_indices(n_nodes, 1), axis=1)
-    graph = ms.Graph.from_edges(pairs[rng.random(len(pairs)) < density], n_nodes)
-    unary, tables = rng.normal(size=(n_nodes, n_labels)), rng.normal(size=(graph.n_edges, n_labels, n_labels))
-    return ms.Problem(graph, unary, tables)
-
-
-def grid(height, width, n_labels, seed):
-    rng = np.random.default_rng(seed)
-    graph = ms.Graph.grid(height, width)
-    shape = (graph.n_edges, n_labels, n_labels)
-    return ms.Problem(graph, rng.normal(size=(height * width, n_labels)), rng.normal(size=shape))
 
 
 def bracket(result):
@@ -70,7 +56,7 @@ def test_dense_and_larger_sparse_graphs():
     result = LPFinisher(tol=1e-4).solve(problem)
     low, high = bracket(result)
     assert result.termination == "converged" and high - low <= 1e-4 * high and "interior" in result.message
-    rough = grid(26, 26, 4, 0)
+    rough = on_graph(ms.Graph.grid(26, 26), 4, 0)
     assert _narrow(rough) and not _narrow(dense(1000, 4, 0, density=0.01))
     result = LPFinisher().solve(rough)
     low, high = bracket(result)
@@ -138,7 +124,7 @@ def test_a_warm_start_is_not_worse_and_limits_are_kept():
 
 def test_bad_parameters_and_cliques():
     for bad in (dict(method="guess"), dict(tol=-1.0), dict(max_iter=0)):
-        with pytest.raises(InvalidProblemError, match=next(iter(bad))):
+        with pytest.raises(InvalidParameterError, match=next(iter(bad))):
             LPFinisher(**bad)
     problem = ms.Problem(ms.Graph.complete(3), np.zeros((3, 2)), -np.eye(2), cliques=[([0, 1, 2], [1.0, 0.0])])
     with pytest.raises(UnsupportedProblemError, match="cliques"):

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from common import check_result
+from contracts.common import check_result
 from reference.families import FAMILIES, make
 
 import maxsum as ms

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from factories.problems import random_problem
 
 import maxsum as ms
 from maxsum.inference import BranchAndBound, Exhaustive
@@ -10,18 +11,7 @@ from maxsum.inference.local_search import ForestSearch, LocalSearch
 from maxsum.inference.prepare import prepare
 from maxsum.kernels.local_search import forest_moves, grow_forest, total_score
 
-
-def random_problem(seed, n_nodes=8, n_labels=3, density=0.5, cliques=False, hard=0.0):
-    rng = np.random.default_rng(seed)
-    edges = [(u, v) if rng.random() < 0.5 else (v, u) for u in range(n_nodes) for v in range(u) if rng.random() < density]
-    states = rng.integers(1, n_labels + 1, size=n_nodes)
-    states[0] = n_labels
-    tables = rng.normal(size=(len(edges), n_labels, n_labels))
-    tables[rng.random(tables.shape) < hard] = -np.inf
-    members = [(rng.choice(n_nodes, size, replace=False), rng.random(n_labels) * 3) for size in (1, 2, 4)] if cliques else None
-    weight = rng.random(len(edges)) + 0.5
-    unary = rng.normal(size=(n_nodes, n_labels))
-    return ms.Problem(ms.Graph.from_edges(edges, n_nodes), unary, tables, None, weight, states, members)
+OPTIONS = dict(unequal=True, weights=(0.5, 1.5))
 
 
 def scratch(net):
@@ -32,7 +22,7 @@ def scratch(net):
 @pytest.mark.parametrize("cliques", [False, True])
 def test_a_forest_is_a_forest_and_as_large_as_can_be(cliques):
     for seed in range(30):
-        problem = random_problem(seed, 12, 3, 0.3, cliques)
+        problem = random_problem(seed, 12, density=0.3, cliques=(1, 2, 4) if cliques else (), **OPTIONS)
         net, state = prepare(problem).net, np.array([seed + 1], dtype=np.uint64)
         order, touch, frontier, _, up, _, _ = scratch(net)
         size = grow_forest(net, state, order, touch, up, frontier)
@@ -54,7 +44,7 @@ def test_a_forest_is_a_forest_and_as_large_as_can_be(cliques):
 @pytest.mark.parametrize("cliques", [False, True])
 def test_a_move_without_noise_is_the_best_labelling_of_its_forest(cliques):
     for seed in range(30):
-        problem = random_problem(seed, 7, 3, 0.5, cliques)
+        problem = random_problem(seed, 7, cliques=(1, 2, 4) if cliques else (), **OPTIONS)
         net = prepare(problem).net
         rng = np.random.default_rng(seed)
         labels = (rng.random(7) * problem.n_states).astype(np.int32)
@@ -74,7 +64,7 @@ def test_a_move_without_noise_is_the_best_labelling_of_its_forest(cliques):
 @pytest.mark.parametrize(("cliques", "hard"), [(False, 0.0), (True, 0.0), (False, 0.3), (True, 0.2)])
 def test_small_problems_are_solved_and_nothing_is_claimed(cliques, hard):
     for seed in range(15):
-        problem = random_problem(seed, 7, 3, 0.6, cliques, hard)
+        problem = random_problem(seed, 7, density=0.6, cliques=(1, 2, 4) if cliques else (), hard=hard, **OPTIONS)
         exact, result = Exhaustive().solve(problem), LocalSearch(max_iter=500).solve(problem)
         if exact.labels is None:
             assert result.labels is None and result.guarantee in ("none", "infeasible")
@@ -84,7 +74,7 @@ def test_small_problems_are_solved_and_nothing_is_claimed(cliques, hard):
 
 
 def test_equal_seeds_give_equal_answers_and_others_others():
-    problem = random_problem(0, 60, 6, 0.3)
+    problem = random_problem(0, 100, 6, density=0.3)
     scores = [LocalSearch(max_iter=40, random_state=seed).solve(problem) for seed in (3, 3, 4)]
     assert scores[0].labels.tolist() == scores[1].labels.tolist()
     assert scores[0].labels.tolist() != scores[2].labels.tolist()
@@ -92,7 +82,7 @@ def test_equal_seeds_give_equal_answers_and_others_others():
 
 
 def test_more_moves_are_not_worse_and_a_start_is_kept():
-    problem = random_problem(1, 60, 6, 0.3)
+    problem = random_problem(1, 60, 6, density=0.3, **OPTIONS)
     short, long = (LocalSearch(max_iter=n).solve(problem) for n in (1, 2000))
     assert long.score > short.score
     assert LocalSearch(max_iter=0).solve(problem, init=long).score == long.score
@@ -100,7 +90,7 @@ def test_more_moves_are_not_worse_and_a_start_is_kept():
 
 
 def test_a_bound_that_comes_along_is_kept_and_ends_the_search_when_it_is_met():
-    problem = random_problem(2, 10, 3, 0.4)
+    problem = random_problem(2, 10, density=0.4, **OPTIONS)
     exact = BranchAndBound().solve(problem)
     result = LocalSearch(max_iter=10**9).solve(problem, init=exact)
     assert result.guarantee == "optimal" and result.termination == "converged" and result.bound == exact.bound
@@ -109,16 +99,16 @@ def test_a_bound_that_comes_along_is_kept_and_ends_the_search_when_it_is_met():
 
 
 def test_limits_and_bad_parameters():
-    problem = random_problem(3, 40, 4, 0.3)
+    problem = random_problem(3, 40, 4, density=0.3, **OPTIONS)
     LocalSearch(max_iter=1).solve(problem)
     result = LocalSearch(max_iter=10**9, time_limit=0.2).solve(problem)
     assert result.termination == "time_limit" and result.seconds < 2 and result.guarantee == "feasible"
     stopped = LocalSearch(max_iter=10**9).solve(problem, callback=lambda point: True)
     assert stopped.termination == "stopped" and stopped.labels is not None
-    with pytest.raises(ms.InvalidProblemError, match="max_iter is -1"):
+    with pytest.raises(ms.InvalidParameterError, match="max_iter is -1"):
         LocalSearch(max_iter=-1)
     for bad in (-1, 0.5, True):
-        with pytest.raises(ms.InvalidProblemError, match="random_state is"):
+        with pytest.raises(ms.InvalidParameterError, match="random_state is"):
             LocalSearch(random_state=bad)
 
 
@@ -132,7 +122,7 @@ def test_a_colouring_is_found_where_every_label_looks_alike():
 
 
 def test_rounds_go_on_from_a_better_labelling_of_the_run():
-    problem = random_problem(4, 12, 3, 0.4)
+    problem = random_problem(4, 12, density=0.4, **OPTIONS)
     run = Run("test", problem)
     search = ForestSearch(problem, run)
     exact = BranchAndBound().solve(problem)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
+from factories.problems import random_problem, supermodular
+from reference.enumeration import every_labelling
+from reference.families import random_edges, shuffle
 
 from maxsum import Graph, Problem
 from maxsum.core.errors import UnsupportedProblemError
 from maxsum.core.result import Guarantee, Termination
 from maxsum.inference import maxflow as solver_module
 from maxsum.inference.maxflow import MaxFlow
-
-
-def every_labelling(problem):
-    return np.array(list(itertools.product(*[range(n) for n in problem.n_states])), dtype=np.int64).reshape(-1, problem.n_nodes)
 
 
 def best_score(problem, labellings=None):
@@ -52,18 +49,7 @@ def check(problem):
     return result
 
 
-def random_graph(rng, n_nodes, density=0.5):
-    pairs = [(u, v) if rng.random() < 0.5 else (v, u) for u in range(n_nodes) for v in range(u) if rng.random() < density]
-    return Graph.from_edges(np.array(pairs, dtype=np.int64).reshape(-1, 2), n_nodes)
-
-
-def supermodular(rng, rows, cols, sparse=0.4):
-    bend = rng.random((rows, cols)) * (rng.random((rows, cols)) > sparse)
-    bend[0], bend[:, 0] = 0.0, 0.0
-    return bend.cumsum(axis=0).cumsum(axis=1) + rng.normal(size=(rows, 1)) + rng.normal(size=(1, cols))
-
-
-def band(rng, rows, cols):
+def band_of(rng, rows, cols):
     """A mask of allowed pairs that is a sublattice: two random staircases, here and there whole rows and columns out."""
     low = np.sort(rng.integers(0, cols, rows))
     high = np.maximum(np.sort(rng.integers(0, cols, rows)), low)
@@ -73,28 +59,26 @@ def band(rng, rows, cols):
     return mask
 
 
-def random_problem(rng, n_nodes, n_labels, hard=False, scale=1.0, constant=0.0, whole=False, density=0.5):
-    graph = random_graph(rng, n_nodes, density)
-    states = rng.integers(1, n_labels + 1, n_nodes) if rng.random() < 0.5 else np.full(n_nodes, n_labels)
-    unary = [rng.normal(size=n) * 2 for n in states]
-    tables = []
-    for u, v in graph.edges:
-        table = supermodular(rng, states[u], states[v])
-        tables.append(np.where(band(rng, *table.shape), table, -np.inf) if hard and rng.random() < 0.7 else table)
-    if whole:
-        unary, tables = [np.round(q) for q in unary], [np.eye(*t.shape) if t.shape == (2, 2) else 0 * t for t in tables]
-    if hard:
-        for q in unary:
-            q[(rng.random(len(q)) < 0.15) & (np.arange(len(q)) != rng.integers(len(q)))] = -np.inf
-    unary = [q * scale + constant for q in unary]
-    return Problem(graph, unary, tables=[t * scale for t in tables] if tables else None, offset=scale * rng.normal())
+def banded(rng, rows, cols):
+    table = supermodular(rng, rows, cols)
+    return np.where(band_of(rng, rows, cols), table, -np.inf) if rng.random() < 0.7 else table
+
+
+def equal_or_nothing(rng, rows, cols):
+    return np.eye(2) if rows == cols == 2 else np.zeros((rows, cols))
+
+
+def cut_problem(rng, n_nodes, n_labels, hard=False, **options):
+    """Supermodular tables, forbidden pairs outside a sublattice, every other time nodes with different numbers of labels."""
+    options = dict(table=banded if hard else supermodular, forbidden=0.15 * hard) | options
+    return random_problem(rng, n_nodes, n_labels, unequal=rng.random() < 0.5, **options)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_two_labels(seed):
     rng = np.random.default_rng(seed)
     for _ in range(150):
-        result = check(random_problem(rng, rng.integers(1, 9), 2, density=rng.random()))
+        result = check(cut_problem(rng, rng.integers(1, 9), 2, density=rng.random()))
         assert result.guarantee == Guarantee.optimal
 
 
@@ -102,14 +86,14 @@ def test_two_labels(seed):
 def test_ordered_labels(seed):
     rng = np.random.default_rng(100 + seed)
     for _ in range(100):
-        result = check(random_problem(rng, rng.integers(1, 6), rng.integers(3, 5), density=rng.random()))
+        result = check(cut_problem(rng, rng.integers(1, 6), rng.integers(3, 5), density=rng.random()))
         assert result.guarantee == Guarantee.optimal
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_hard_constraints(seed):
     rng = np.random.default_rng(200 + seed)
-    kinds = {check(random_problem(rng, rng.integers(2, 6), rng.integers(2, 5), hard=True)).guarantee for _ in range(150)}
+    kinds = {check(cut_problem(rng, rng.integers(2, 6), rng.integers(2, 5), hard=True)).guarantee for _ in range(150)}
     assert kinds == {Guarantee.optimal, Guarantee.infeasible}
 
 
@@ -117,7 +101,7 @@ def test_hard_constraints(seed):
 def test_scales(scale):
     rng = np.random.default_rng(7)
     for i in range(40):
-        found = check(random_problem(rng, 5, 2 + i % 3, hard=i % 2 == 0, scale=scale))
+        found = check(cut_problem(rng, 5, 2 + i % 3, hard=i % 2 == 0, scale=scale))
         assert found.guarantee in (Guarantee.optimal, Guarantee.infeasible)
 
 
@@ -125,9 +109,9 @@ def test_large_constant_changes_no_label():
     rng = np.random.default_rng(8)
     for _ in range(40):
         state = rng.bit_generator.state
-        plain = check(random_problem(rng, 6, 3))
+        plain = check(cut_problem(rng, 6, 3))
         rng.bit_generator.state = state
-        shifted = check(random_problem(rng, 6, 3, constant=1e9))
+        shifted = check(cut_problem(rng, 6, 3, constant=1e9))
         np.testing.assert_array_equal(plain.labels, shifted.labels)
 
 
@@ -158,7 +142,7 @@ def test_cliques():
     rng = np.random.default_rng(10)
     for i in range(400):
         n = int(rng.integers(1, 9))
-        graph = random_graph(rng, n, 0.3)
+        graph = Graph.from_edges(np.array(shuffle(rng, random_edges(rng, n, 0.3)), dtype=int).reshape(-1, 2), n)
         states = rng.integers(1, 3, n) if i % 3 == 0 else np.full(n, 2)
         unary = [rng.normal(size=k) for k in states]
         if i % 4 == 0:
@@ -183,7 +167,7 @@ def test_ties_go_to_the_lowest_labels():
         assert result.guarantee == Guarantee.optimal and not result.labels.any()
     rng = np.random.default_rng(11)
     for _ in range(100):
-        problem = random_problem(rng, 7, 2, whole=True)
+        problem = cut_problem(rng, 7, 2, whole=True, table=equal_or_nothing)
         labels = check(problem).labels
         best, total = best_score(problem)
         lowest = every_labelling(problem)[total == best].min(axis=0)

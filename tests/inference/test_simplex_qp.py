@@ -35,7 +35,7 @@ def instance(seed, equal=True, nodes=True):
     return ms.Graph.from_edges(edges, n), states, blocks, own, weight, [2 * rng.normal(size=k) for k in states]
 
 
-def dense(graph, states, blocks, own, weight):
+def matrix_of(graph, states, blocks, own, weight):
     """The matrix of a form, entry by entry."""
     at = np.concatenate([[0], np.cumsum(states)])
     matrix = np.zeros((at[-1], at[-1]))
@@ -99,7 +99,7 @@ def test_projection_equals_the_reference(n_labels, spread):
 @pytest.mark.parametrize("seed", range(15))
 def test_optimum_equals_a_conic_solver(seed, equal):
     graph, states, blocks, own, weight, theta = instance(seed, equal, nodes=seed % 2 == 0)
-    matrix, flat = dense(graph, states, blocks, own, weight), np.concatenate(theta)
+    matrix, flat = matrix_of(graph, states, blocks, own, weight), np.concatenate(theta)
     result = minimise_simplex_qp(theta, BlockForm(graph, states, blocks, edge_weight=weight, node_blocks=own), tol=1e-11)
     assert result.termination == "converged"
     mask = np.arange(states.max()) < states[:, None]
@@ -113,7 +113,7 @@ def test_optimum_equals_a_conic_solver(seed, equal):
 
 def test_optimum_equals_slsqp():
     graph, states, blocks, own, weight, theta = instance(3, equal=False)
-    matrix, flat = dense(graph, states, blocks, own, weight), np.concatenate(theta)
+    matrix, flat = matrix_of(graph, states, blocks, own, weight), np.concatenate(theta)
     result = minimise_simplex_qp(theta, BlockForm(graph, states, blocks, edge_weight=weight, node_blocks=own), tol=1e-10)
     cuts = np.cumsum(states)[:-1]
     sums = {"type": "eq", "fun": lambda x: np.array([part.sum() - 1 for part in np.split(x, cuts)])}
@@ -142,7 +142,7 @@ def test_the_frank_wolfe_gap_bounds_the_error_at_every_moment(max_iter):
 def test_operator_equals_blocks(seed):
     graph, states, blocks, own, weight, theta = instance(seed, equal=False)
     form = BlockForm(graph, states, blocks, edge_weight=weight, node_blocks=own)
-    matrix = dense(graph, states, blocks, own, weight)
+    matrix = matrix_of(graph, states, blocks, own, weight)
     x = np.random.default_rng(seed).normal(size=len(matrix))
     np.testing.assert_allclose(form.matvec(x), matrix @ x, rtol=1e-12, atol=1e-12)
     by_blocks = minimise_simplex_qp(theta, form, tol=1e-9)
@@ -155,7 +155,7 @@ def test_operator_equals_blocks(seed):
 
 def test_products_are_counted_as_the_operator_sees_them():
     graph, states, blocks, own, weight, theta = instance(1)
-    matrix, calls = dense(graph, states, blocks, own, weight), []
+    matrix, calls = matrix_of(graph, states, blocks, own, weight), []
     operator = LinearOperator(matrix.shape, matvec=lambda v: calls.append(1) or matrix @ v, dtype=float)
     result = minimise_simplex_qp(theta, operator, tol=1e-9)
     assert result.n_products == len(calls) <= result.n_iter + 3
@@ -319,9 +319,6 @@ def test_bad_forms_are_refused(change, message):
         (dict(theta=[[0, 0], [0, 0], [np.inf, np.inf]]), "node 2 has no allowed label"),
         (dict(init=np.zeros((3, 3))), r"init has shape \(3, 3\), wanted \(3, 2\)"),
         (dict(init=np.full((3, 2), np.nan)), "init holds nan"),
-        (dict(tol=-1.0), "tol is -1.0"),
-        (dict(max_iter=-1), "max_iter is -1"),
-        (dict(time_limit=-1.0), "time_limit is -1.0"),
         (dict(parts=[0, 2]), "wanted node offsets that rise from 0 to 3"),
         (dict(form=np.eye(6)), "form is a ndarray, wanted a BlockForm or an object with shape and matvec"),
         (dict(form=LinearOperator((5, 5), matvec=lambda x: x)), r"the operator has shape \(5, 5\), wanted \(6, 6\)"),
@@ -342,6 +339,13 @@ def test_bad_calls_are_refused(change, message):
     minimise_simplex_qp(**good)
     with pytest.raises(ms.InvalidProblemError, match=message):
         minimise_simplex_qp(**{**good, **change})
+
+
+@pytest.mark.parametrize("setting", [dict(tol=-1.0), dict(max_iter=-1), dict(time_limit=-1.0), dict(allowed=-1.0)], ids=str)
+def test_bad_settings_are_refused(setting):
+    ((name, value),) = setting.items()
+    with pytest.raises(ms.InvalidParameterError, match=f"{name} is {value}, wanted"):
+        minimise_simplex_qp([[0.0, 1.0], [0.5, 0.0], [2.0, 0.0]], BlockForm(**GOOD), **setting)
 
 
 def test_steps_in_the_null_space_are_not_taken_for_negative_curvature():

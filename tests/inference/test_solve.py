@@ -43,7 +43,7 @@ def test_solvers_by_name_and_object_with_a_time_limit():
     assert ms.solve(problem, TRWS(max_iter=3)).n_iter <= 3
     open_gap = problem_of(ms.Graph.complete(8), 3, -np.eye(3))
     assert ms.solve(open_gap, TRWS(tol=-1.0, max_iter=10**9), time_limit=0.05).termination == "time_limit"
-    with pytest.raises(ms.UnsupportedProblemError, match="no solver 'Viterbi'; known are TreeDP"):
+    with pytest.raises(ms.InvalidParameterError, match="no solver 'Viterbi'; known are TreeDP"):
         ms.solve(problem, "Viterbi")
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from common import check_result
+from contracts.common import check_result
 from reference.families import FAMILIES, make
 
 import maxsum as ms

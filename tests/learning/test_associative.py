@@ -1,4 +1,4 @@
-"""Associative Markov networks (004): cliques, the compact programme and its dual, non-negative weights, node kernels."""
+"""Associative Markov networks (Taskar, Chatalbashev & Koller 2004): cliques, the compact programme and its dual, non-negative weights, node kernels."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
+from factories.problems import associative, random_problem
+from reference.families import chain_edges
+from reference.structured_svm import labellings, solve_margin_model
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError, NotAssociativeError, UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, NotAssociativeError, UnsupportedProblemError
 from maxsum.core.rounding import expected_rounding, sample_rounding
 from maxsum.learning import (
     BlockFrankWolfe,
@@ -26,7 +29,6 @@ from maxsum.learning import (
 from maxsum.learning.dual.associative import associative_bound, coupled, lp_learner
 from maxsum.models import GraphModel, GraphSample, KernelMap
 from maxsum.models.features import Codes
-from tests.reference.structured_svm import enumerate_planes, labellings, solve_structured_svm
 
 CLIQUES = [[0, 1, 2], [2, 3, 4, 5], [1, 5], [0, 1, 2, 3, 4]]
 GRAPH = ms.Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 4)], n_nodes=6)
@@ -51,27 +53,13 @@ def bound(n_labels, potentials="associative", **options):
     return GraphModel(potentials=potentials).bind(own, labels, classes=np.arange(n_labels))
 
 
-def reference(model, c):
-    """The enumerated M3N with its cone."""
-    planes = [
-        enumerate_planes(model.truth(j), model.n_labels, lambda y, j=j: model.feature(j, y), lambda t, y: float((t != y).sum()))
-        for j in range(model.n_examples)
-    ]
-    return solve_structured_svm(planes, c, model.cone.matrix.toarray(), gap=1e-7).value
-
-
-def random_problem(n_nodes, n_labels, n_cliques, seed):
-    random = np.random.default_rng(seed)
-    cliques = [
-        (random.choice(n_nodes, random.integers(1, 6), replace=False), 2.0 * random.random(n_labels)) for _ in range(n_cliques)
-    ]
-    graph = ms.Graph.from_edges([(i, i + 1) for i in range(n_nodes - 1)])
-    tables = np.stack([np.diag(random.random(n_labels)) for _ in range(n_nodes - 1)])
-    return ms.Problem(graph, random.standard_normal((n_nodes, n_labels)), tables, cliques=cliques)
+def clique_problem(n_nodes, n_labels, n_cliques, seed):
+    """A chain of associative edges under cliques of random sizes."""
+    return random_problem(seed, n_nodes, n_labels, edges=chain_edges(n_nodes), table=associative, cliques=n_cliques)
 
 
 def relaxation(problem):
-    """The linear programs (1) and (2) of 004 by HiGHS: value and node variables. Edges are cliques of two."""
+    """The linear programs (1) and (2) of Taskar, Chatalbashev & Koller 2004 by HiGHS: value and node variables. Edges are cliques of two."""
     n, size = problem.unary.shape
     terms = [(edge, np.diag(table)) for edge, table in zip(problem.graph.edges, problem.edge_scores(), strict=True)]
     terms += [(problem.cliques.members(c), problem.cliques.weights[c]) for c in range(len(problem.cliques))]
@@ -94,7 +82,7 @@ def relaxation(problem):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_theorem_3_1_two_labels_are_integral(seed):
-    problem = random_problem(9, 2, 7, seed)
+    problem = clique_problem(9, 2, 7, seed)
     value, _ = relaxation(problem)
     best = max(problem.score(np.array(y)) for y in labellings(9, 2))
     assert value == pytest.approx(best, abs=1e-8)
@@ -106,7 +94,7 @@ def test_theorem_3_1_two_labels_are_integral(seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_more_labels_are_bounded_by_the_relaxation_and_rounded_with_the_guarantee_of_b3(seed):
-    problem = random_problem(7, 3, 12, seed)
+    problem = clique_problem(7, 3, 12, seed)
     value, mu = relaxation(problem)
     best = max(problem.score(np.array(y)) for y in labellings(7, 3))
     assert best <= value + 1e-8
@@ -122,7 +110,7 @@ def test_more_labels_are_bounded_by_the_relaxation_and_rounded_with_the_guarante
 
 
 def test_random_rounding_has_the_probabilities_of_b1_and_b2():
-    problem = random_problem(6, 3, 6, 0)
+    problem = clique_problem(6, 3, 6, 0)
     random = np.random.default_rng(1)
     mu = random.dirichlet(np.ones(3), size=6)
     draws = np.array([sample_rounding(problem, mu, seed) for seed in range(4000)])
@@ -210,7 +198,7 @@ def test_bad_cliques():
 def test_every_learner_reaches_the_enumerated_optimum(n_labels, cliques):
     """The relaxation of these data is tight, for three labels too."""
     model = bound(n_labels, cliques=cliques)
-    expected = reference(model, np.full(2, 2.5))
+    expected = solve_margin_model(model, np.full(2, 2.5), 1e-7).value
     learners = [
         (learner(tol=1e-6), kind) for learner in (BlockFrankWolfe, CuttingPlane) for kind in (MarginObjective, LPObjective)
     ]
@@ -277,7 +265,7 @@ def test_a_weight_that_wants_to_be_negative():
         labels.append(y)
     model = GraphModel(features=Codes(2), potentials="potts", tie=[[0, -1], [-1, 0]]).bind(own, labels)
     assert model.n_weights == 2
-    expected = reference(model, np.full(4, 2.5))
+    expected = solve_margin_model(model, np.full(4, 2.5), 1e-7).value
     for learner in (BlockFrankWolfe(tol=1e-7), CuttingPlane(tol=1e-7), RegionBundle(tol=1e-7), CompactQP(tol=1e-7)):
         objective = LPObjective(model, C=10.0)
         result = learner.fit(objective)
@@ -343,5 +331,5 @@ def test_a_kernel_gives_the_support_vector_expansion():
 )
 def test_bad_kernels(kernel, words):
     own, labels = samples(2)
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(InvalidParameterError, match=words):
         GraphModel(features=KernelMap(kernel), potentials="associative").bind(own, labels)

@@ -6,19 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from reference.lp_m3n import local_examples, lp_objective, solve_lp_m3n
+from reference.structured_svm import solve_margin_model
 
 import maxsum as ms
 from maxsum.core.errors import InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.learning import LPObjective, MarginObjective
+from maxsum.learning.dual.compact_program import Program, n_nonzeros
 from maxsum.learning.learners import compact_qp
-from maxsum.learning.learners.compact_program import Program, n_nonzeros
-from maxsum.learning.learners.compact_qp import CompactQP, slacks
+from maxsum.learning.learners.compact_qp import CompactQP
+from maxsum.learning.proofs.message_slacks import message_slacks
 from maxsum.models import GraphModel, GraphSample, JointModel
 from maxsum.models.bound import FORBIDDEN
 from maxsum.models.multilabel import MultiLabelModel
-from tests.reference.lp_m3n import local_examples, lp_objective, solve_lp_m3n
-from tests.reference.structured_svm import enumerate_planes, solve_structured_svm
 
 LOOPY = {
     "complete": ms.Graph.from_edges([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]),
@@ -42,15 +43,6 @@ def data(graph, n_labels, repulsive, n_examples=3, seed=0):
     return samples, labels
 
 
-def exact(model, c):
-    """Value of the enumerated M3N."""
-    planes = [
-        enumerate_planes(model.truth(j), model.n_labels, lambda y, j=j: model.feature(j, y), lambda t, y: float((t != y).sum()))
-        for j in range(model.n_examples)
-    ]
-    return solve_structured_svm(planes, c, model.cone.matrix.toarray(), gap=1e-7).value
-
-
 def reference(objective, loss=None):
     return solve_lp_m3n(local_examples(objective.model, loss), objective.c, objective.cone.matrix.toarray())
 
@@ -64,7 +56,7 @@ def check(objective, result, expected):
     assert result.certificate.lower_bound(objective) == pytest.approx(result.lower_bound, rel=1e-9)
     verified = result.verify(objective)
     assert verified.objective == pytest.approx(expected, rel=1e-5)
-    slack = slacks(objective, result.weights, result.extra["messages"])
+    slack = message_slacks(objective, result.weights, result.extra["messages"])
     assert objective.primal(result.weights, slack) == pytest.approx(result.objective, rel=1e-12)
 
 
@@ -88,13 +80,13 @@ def test_loopy_graphs_reach_the_dense_reference_and_stay_above_the_exact_problem
     result = CompactQP(solver=solver).fit(objective)
     check(objective, result, reference(objective).value)
     if n_labels < 4:
-        assert result.objective >= exact(model, objective.c) * (1 - 1e-7)
+        assert result.objective >= solve_margin_model(model, objective.c, 1e-7).value * (1 - 1e-7)
 
 
 def test_the_relaxation_is_not_tight_somewhere():
     samples, labels = data(LOOPY["bow tie"], 3, True, n_examples=6)
     objective = LPObjective(GraphModel().bind(samples, labels, classes=np.arange(3)), C=100.0)
-    assert CompactQP().fit(objective).lower_bound > 1.01 * exact(objective.model, objective.c)
+    assert CompactQP().fit(objective).lower_bound > 1.01 * solve_margin_model(objective.model, objective.c, 1e-7).value
 
 
 @pytest.mark.parametrize(("potentials", "n_labels"), [("general", 2), ("general", 3), ("supermodular", 3), ("associative", 3)])
@@ -102,7 +94,7 @@ def test_trees_give_the_exact_problem(potentials, n_labels):
     samples, labels = data(TREE, n_labels, True)
     model = GraphModel(potentials=potentials).bind(samples, labels, classes=np.arange(n_labels))
     objective = LPObjective(model, C=7.0)
-    found, expected = CompactQP().fit(objective), exact(model, objective.c)
+    found, expected = CompactQP().fit(objective), solve_margin_model(model, objective.c, 1e-7).value
     assert found.lower_bound <= expected * (1 + 1e-7)
     check(objective, found, expected)
 
@@ -208,7 +200,7 @@ def test_an_interrupt_leaves_the_trivial_bracket(monkeypatch):
     result = CompactQP().fit(objective)
     assert result.termination == Termination.interrupted
     assert result.lower_bound == 0.0
-    assert result.objective == pytest.approx(objective.c @ slacks(objective, result.weights, result.extra["messages"]))
+    assert result.objective == pytest.approx(objective.c @ message_slacks(objective, result.weights, result.extra["messages"]))
 
 
 def test_size_is_counted_before_anything_is_built():
@@ -235,7 +227,7 @@ def test_other_surrogates_are_refused():
     samples, labels = data(TREE, 2, False)
     model = GraphModel().bind(samples, labels, classes=np.arange(2))
     for objective in (ms.learning.TrivialObjective(model), MarginObjective(model)):
-        with pytest.raises(UnsupportedProblemError, match="LPObjective"):
+        with pytest.raises(UnsupportedProblemError, match="HasRelaxation"):
             CompactQP().fit(objective)
     with pytest.raises(UnsupportedProblemError, match="SmoothedLP"):
         CompactQP().fit(LPObjective(model, smoothing=0.1))

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from convex_data import FORMS, bound, chains, dense_energy
+from learning.convex_data import FORMS, bound, chains, dense_energy
 from scipy.sparse import csc_matrix
 
 import maxsum as ms
-from maxsum.core.errors import CertificateError, InvalidProblemError, InvalidSampleError
+from maxsum.core.errors import CertificateError, InvalidParameterError, InvalidSampleError
 from maxsum.core.result import Guarantee, Termination
 from maxsum.learning.learners.quasi_newton import ProjectedQuasiNewton
 from maxsum.learning.objectives import energy
@@ -278,9 +278,9 @@ def test_bad_input():
         Energies(model, operators=[skew] * 4)
     with pytest.raises(InvalidSampleError, match="not positive semidefinite"):
         Energies(model, operators=[csc_matrix(negative)] * 4)
-    with pytest.raises(InvalidSampleError, match="C is"):
+    with pytest.raises(InvalidParameterError, match="C is"):
         QPObjective(model, C=0.0, operators=operators)
-    with pytest.raises(InvalidProblemError, match="wanted gaps"):
+    with pytest.raises(InvalidParameterError, match="wanted gaps"):
         Energies(bound("definite")[0]).minimise(allowed=-1.0)
     with pytest.raises(InvalidSampleError, match="w has shape"):
         predict_convex(bound("definite")[0], np.zeros(3))

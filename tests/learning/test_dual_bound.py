@@ -6,13 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
+from learning.lp_data import GRAPHS, lp_objective
+from reference.lp_m3n import local_examples, relaxed_slack
 from scipy.optimize import linprog
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
-from maxsum.learning.objectives.dual_bound import DualBound
-from tests.learning.lp_data import GRAPHS, lp_objective
-from tests.reference.lp_m3n import local_examples, relaxed_slack
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError
+from maxsum.learning.dual.dual_bound import DualBound
 
 FORMS = ["chains", "factors"]
 
@@ -166,7 +166,7 @@ def test_different_numbers_of_labels():
 
 def test_bad_input():
     obj = lp_objective()
-    with pytest.raises(InvalidSampleError, match="form"):
+    with pytest.raises(InvalidParameterError, match="form"):
         DualBound(obj, "stars")
     bound = DualBound(obj)
     with pytest.raises(InvalidSampleError, match="messages have shape"):

@@ -8,9 +8,10 @@ from maxsum.learning.dual import model as dual_model
 from maxsum.learning.dual.planes import PlaneStore
 from maxsum.learning.dual.regions import RegionStore
 from maxsum.learning.learners.cutting_plane import CuttingPlane
+from maxsum.learning.learners.subset_ascent import SubsetAscent
 from maxsum.learning.objectives.lp import LPObjective
 from maxsum.learning.objectives.margin import MarginObjective
-from maxsum.learning.objectives.multilabel import MultiLabelObjective, SubsetAscent
+from maxsum.learning.objectives.multilabel import MultiLabelObjective
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.multilabel import MultiLabelModel
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxsum.core.errors import ExecutorError, InvalidSampleError
+from maxsum.core.errors import ExecutorError, InvalidParameterError
 from maxsum.executors.base import Processes, Serial, Threads, as_executor, executing
 
 
@@ -71,7 +71,7 @@ def test_errors_of_tasks_are_raised_as_they_are(executor):
 
 
 def test_names_must_fit(executor):
-    with pytest.raises(InvalidSampleError, match="names has 1 entries"):
+    with pytest.raises(InvalidParameterError, match="names has 1 entries"):
         executor.run(twice, [1, 2], ["a"])
 
 
@@ -107,10 +107,10 @@ def test_executors_from_what_users_give():
     with executing("serial") as made:
         assert isinstance(made, Serial)
     for wrong in ("fast", 3, object()):
-        with pytest.raises(InvalidSampleError, match="wanted 'serial'"):
+        with pytest.raises(InvalidParameterError, match="wanted 'serial'"):
             as_executor(wrong)
     for wrong in (0, True, 1.5):
-        with pytest.raises(InvalidSampleError, match="n_workers"):
+        with pytest.raises(InvalidParameterError, match="n_workers"):
             as_executor("threads", wrong)
 
 

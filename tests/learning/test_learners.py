@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reference.structured_svm import enumerate_planes, solve_structured_svm
 
 import maxsum as ms
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, MarginObjective, Subgradient
 from maxsum.models import GraphModel, GraphSample
-from tests.reference.structured_svm import enumerate_planes, solve_structured_svm
 
 GRAPHS = {
     "chain": ms.Graph.chain(4),

@@ -6,15 +6,15 @@ import itertools
 
 import numpy as np
 import pytest
+from factories.samples import mixed_model, multi_label_model, random_model
 
 import maxsum as ms
-from maxsum.core.errors import CertificateError, InvalidSampleError, UnsupportedProblemError
+from maxsum.core.errors import CertificateError, InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Guarantee, Termination
 from maxsum.inference.log_partition import LogPartition
 from maxsum.learning import LikelihoodObjective, MarginObjective, MaximumLikelihood, ProjectedQuasiNewton
 from maxsum.learning.objectives.likelihood import log_partition, marginals
 from maxsum.models import GraphModel, GraphSample, JointModel
-from maxsum.models.multilabel import MultiLabelModel
 
 CHAIN, TREE = ms.Graph.chain(4), ms.Graph.from_edges([(1, 0), (1, 2), (3, 1)])
 LOOP = ms.Graph.from_edges([(1, 0), (1, 2), (2, 0), (2, 3), (4, 3), (4, 2)])
@@ -155,25 +155,17 @@ def test_the_bound_holds_for_any_messages():
         assert (found.upper - exact)[~part.exact].min() > 1e-3
 
 
-def objective_of(graph=TREE, n_labels=3, potentials="general", C=7.0, n_examples=3, seed=0, **options):
-    random = np.random.default_rng(seed)
-    samples = [GraphSample(random.standard_normal((graph.n_nodes, 2)), graph) for _ in range(n_examples)]
-    labels = [random.integers(n_labels, size=graph.n_nodes) for _ in range(n_examples)]
-    model = GraphModel(potentials=potentials).bind(samples, labels, classes=np.arange(n_labels))
-    return LikelihoodObjective(model, C=C, **options)
+def objective_of(graph=TREE, n_labels=3, potentials="general", C=7.0, n_examples=3, **options):
+    return LikelihoodObjective(random_model(graph, n_labels, n_examples, potentials=potentials), C=C, **options)
 
 
 def mixed_objective(**options):
-    """Examples of different size, with and without cycles, node types of 2 and 4 labels, edge features, sample weights."""
-    random = np.random.default_rng(5)
-    samples, labels = [], []
-    for n, edges in ((4, [(0, 1), (2, 1), (2, 0)]), (1, []), (3, []), (5, [(0, 4), (3, 0), (4, 1)])):
-        kinds = random.integers(2, size=n)
-        graph = ms.Graph.from_edges(edges, n_nodes=n)
-        samples.append(GraphSample(random.standard_normal((n, 2)), graph, random.standard_normal((len(edges), 2)), kinds))
-        labels.append(np.array([random.integers(4 if kind else 2) for kind in kinds]))
-    model = GraphModel().bind(samples, labels, classes=[np.arange(2), np.arange(4)])
+    model = mixed_model([(0, 4), (3, 0), (4, 1)])
     return LikelihoodObjective(model, C=5.0, sample_weight=[1.0, 2.0, 1.0, 0.5], **options)
+
+
+def multi_label_objective(**options):
+    return LikelihoodObjective(multi_label_model(), C=5.0, **options)
 
 
 def sparse_objective(**options):
@@ -195,12 +187,6 @@ def joint_objective(**options):
     samples = [GraphSample(random.standard_normal((n, 4)), ms.Graph.chain(n)) for n in (3, 2)]
     model = JointModel(node, edge, 4).bind(samples, [[0, 1, 1], [1, 0]])
     return LikelihoodObjective(model, C=2.0, **options)
-
-
-def multi_label_objective(**options):
-    random = np.random.default_rng(1)
-    x, y = random.standard_normal((6, 3)), (random.random((6, 4)) < 0.4).astype(int)
-    return LikelihoodObjective(MultiLabelModel(ms.Graph.complete(4)).bind(x, y), C=5.0, **options)
 
 
 MAKERS = [objective_of, mixed_objective, sparse_objective, joint_objective, multi_label_objective]
@@ -385,7 +371,7 @@ def test_one_label_and_one_node():
 def test_bad_input():
     objective = objective_of()
     for C in (0.0, -1.0, np.nan, True):
-        with pytest.raises(InvalidSampleError, match="C is"):
+        with pytest.raises(InvalidParameterError, match="C is"):
             LikelihoodObjective(objective.model, C=C)
     with pytest.raises(InvalidSampleError, match="sample_weight"):
         LikelihoodObjective(objective.model, sample_weight=[1.0])
@@ -394,7 +380,7 @@ def test_bad_input():
     weighted = GraphSample(np.ones((2, 1)), ms.Graph.chain(2), node_weights=[1.0, 2.0])
     with pytest.raises(InvalidSampleError, match="node_weights"):
         LikelihoodObjective(GraphModel().bind([weighted], [[0, 1]]))
-    with pytest.raises(UnsupportedProblemError, match="LikelihoodObjective"):
+    with pytest.raises(UnsupportedProblemError, match="HasSums"):
         MaximumLikelihood().fit(MarginObjective(objective.model))
     with pytest.raises(InvalidSampleError, match="init"):
         ProjectedQuasiNewton().fit(objective, init=np.zeros(3))

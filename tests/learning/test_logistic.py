@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from convex_data import FORMS, bound, chains, dense_energy
+from learning.convex_data import FORMS, bound, chains, dense_energy
 
 from maxsum.core.errors import OracleError
 from maxsum.core.result import Guarantee

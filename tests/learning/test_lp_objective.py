@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reference.lp_m3n import local_examples, solve_lp_m3n
 
 import maxsum as ms
-from maxsum.core.errors import CertificateError, InvalidSampleError
+from maxsum.core.errors import CertificateError, InvalidParameterError
 from maxsum.core.result import Termination
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, LPObjective, MarginObjective, path
 from maxsum.learning.oracles.relaxed import Relaxed
 from maxsum.models import GraphModel, GraphSample
-from tests.reference.lp_m3n import local_examples, solve_lp_m3n
 
 TIGHT = BlockFrankWolfe(tol=1e-6, max_iter=400)
 
@@ -114,7 +114,7 @@ def test_tightness_is_reported():
 
 @pytest.mark.parametrize("smoothing", [-1.0, np.nan, np.inf, "much", True])
 def test_smoothing_is_a_temperature(smoothing):
-    with pytest.raises(InvalidSampleError, match="smoothing"):
+    with pytest.raises(InvalidParameterError, match="smoothing"):
         LPObjective(bound_model(0, 2), smoothing=smoothing)
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
+from factories.samples import random_model
+from reference.structured_svm import enumerate_planes, hinge
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, OracleError
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, MarginObjective
 from maxsum.learning.dual.planes import PlaneStore
-from maxsum.learning.oracles.exact import BracketOracle, ForestOracle, SolverOracle
+from maxsum.learning.oracles.base import Effort
+from maxsum.learning.oracles.bracket import BracketOracle
+from maxsum.learning.oracles.exact import ForestOracle
+from maxsum.learning.oracles.solver import SolverOracle
 from maxsum.losses import Hamming
 from maxsum.models import GraphModel, GraphSample, JointModel
 
@@ -20,22 +25,18 @@ FOREST = ms.Graph.from_edges([(1, 0), (1, 2), (3, 4)], n_nodes=6)
 LOOPY = ms.Graph.grid(2, 3)
 
 
-def bound_model(graph, n_labels=3, n_examples=4, seed=0, **options):
-    random = np.random.default_rng(seed)
-    samples = [GraphSample(random.standard_normal((graph.n_nodes, 2)), graph) for _ in range(n_examples)]
-    labels = [random.integers(n_labels, size=graph.n_nodes) for _ in samples]
-    return GraphModel(**options).bind(samples, labels, classes=np.arange(n_labels))
-
-
-def true_slack(objective, w, j):
-    """The slack by enumeration of all labellings, through features alone."""
-    model, truth = objective.model, objective.model.truth(j)
-    best = -np.inf
-    own = w @ model.feature(j, truth)
-    for labels in itertools.product(range(model.n_labels), repeat=len(truth)):
-        loss = objective.loss.value(truth, np.array(labels), model.n_labels)
-        best = max(best, loss + w @ model.feature(j, np.array(labels)) - own)
-    return best
+def every_plane(objective):
+    """The planes of all labellings of every example, through features and losses alone."""
+    model = objective.model
+    return [
+        enumerate_planes(
+            model.truth(j),
+            model.n_labels,
+            lambda y, j=j: model.feature(j, y),
+            lambda truth, y: objective.loss.value(truth, y, model.n_labels),
+        )
+        for j in range(objective.n_examples)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -59,14 +60,14 @@ def true_slack(objective, w, j):
 def test_answers_bracket_the_slack(graph, kind, options, loss):
     options = dict(options)
     oracle = options.pop("oracle", None)
-    objective = MarginObjective(bound_model(graph, **options), C=2.0, loss=loss, oracle=oracle)
+    objective = MarginObjective(random_model(graph, **options), C=2.0, loss=loss, oracle=oracle)
     assert isinstance(objective.oracle, kind)
-    random = np.random.default_rng(1)
+    random, planes = np.random.default_rng(1), every_plane(objective)
     for _ in range(3):
         w = objective.cone.repair(random.standard_normal(objective.n_weights))
         answer = objective.ask(w)
         for j in range(objective.n_examples):
-            slack = true_slack(objective, w, j)
+            slack = hinge(planes[j], w)
             assert answer.value[j] - 1e-9 <= slack <= answer.upper[j] + 1e-9
             plane = objective.plane(j, answer.keys[j])
             assert plane.offset - w[plane.index] @ plane.value == pytest.approx(answer.value[j], abs=1e-9)
@@ -75,19 +76,19 @@ def test_answers_bracket_the_slack(graph, kind, options, loss):
     assert objective.n_calls == 3 * objective.n_examples
 
 
-def test_close_closes_the_bracket():
-    objective = MarginObjective(bound_model(ms.Graph.complete(6), n_labels=3), C=2.0, oracle="bracket")
+def test_effort_closes_the_bracket():
+    objective = MarginObjective(random_model(ms.Graph.complete(6), n_labels=3), C=2.0, oracle="bracket")
     w = np.random.default_rng(5).standard_normal(objective.n_weights)
     answer = objective.ask(w)
     assert (answer.upper - answer.value).sum() > 1e-6
-    closed = objective.close(w, answer, 0.0, (1, 2, 3))
+    closed = objective.spend(w, answer, 0.0, (Effort.LONG, Effort.FULL, Effort.SEARCH))
     np.testing.assert_allclose(closed.upper, np.maximum(closed.value, 0.0), atol=1e-8)
-    for j in range(objective.n_examples):
-        assert closed.value[j] == pytest.approx(true_slack(objective, w, j), abs=1e-8)
+    for value, planes in zip(closed.value, every_plane(objective), strict=True):
+        assert value == pytest.approx(hinge(planes, w), abs=1e-8)
 
 
 def test_threads_change_nothing():
-    model = bound_model(FOREST, n_examples=9)
+    model = random_model(FOREST, n_examples=9)
     w = np.random.default_rng(2).standard_normal(model.n_weights)
     one, two = (MarginObjective(model, n_jobs=n).ask(w) for n in (1, 2))
     assert np.array_equal(one.value, two.value)
@@ -105,13 +106,13 @@ def test_threads_change_nothing():
     ],
 )
 def test_a_bad_oracle_is_named_with_its_example(oracle, error, words):
-    objective = MarginObjective(bound_model(FOREST), oracle=oracle)
+    objective = MarginObjective(random_model(FOREST), oracle=oracle)
     with pytest.raises(error, match=words):
         objective.ask(np.ones(objective.n_weights))
 
 
 def test_an_oracle_that_does_not_maximise_only_slows_down():
-    model = bound_model(ms.Graph.chain(4))
+    model = random_model(ms.Graph.chain(4))
     lazy = MarginObjective(model, C=3.0, oracle=lambda p: np.random.default_rng(0).integers(3, size=p.n_nodes))
     best = BlockFrankWolfe(tol=1e-6).fit(MarginObjective(model, C=3.0))
     result = BlockFrankWolfe(tol=1e-6, max_iter=10).fit(lazy)
@@ -157,7 +158,7 @@ def test_general_features_learn_the_same():
 @pytest.mark.parametrize("potentials", ["general", "associative", "supermodular"])
 def test_stored_planes_agree_with_their_features(explicit, potentials, monkeypatch):
     monkeypatch.setattr("maxsum.learning.dual.planes.few_weights", lambda objective: explicit)
-    objective = MarginObjective(bound_model(FOREST, potentials=potentials), C=3.0)
+    objective = MarginObjective(random_model(FOREST, potentials=potentials), C=3.0)
     store = PlaneStore(objective, max_planes=40)
     random = np.random.default_rng(4)
     gaps = np.zeros(objective.n_examples)
@@ -200,6 +201,11 @@ def unbounded(problem):
     return ms.solve(problem).labels, np.inf
 
 
+@cache
+def with_an_exact_oracle(graph):
+    return BlockFrankWolfe(tol=1e-5).fit(MarginObjective(random_model(graph, n_examples=5), C=5.0))
+
+
 @pytest.mark.parametrize("oracle", [labels_alone, rough, unbounded, "ICM"], ids=lambda own: getattr(own, "__name__", own))
 @pytest.mark.parametrize("graph", [FOREST, LOOPY], ids=["forest", "loopy"])
 @pytest.mark.parametrize(
@@ -209,8 +215,8 @@ def unbounded(problem):
 )
 def test_labels_without_a_bound_train_as_well_as_an_exact_oracle(learner, graph, oracle):
     """Without a bound of the loss-augmented problems nothing is proven, and training ended far from the best."""
-    model = bound_model(graph, n_examples=5)
-    wanted = BlockFrankWolfe(tol=1e-5).fit(MarginObjective(model, C=5.0))
+    model = random_model(graph, n_examples=5)
+    wanted = with_an_exact_oracle(graph)
     objective = MarginObjective(model, C=5.0, oracle=oracle)
     result = learner.fit(objective)
     assert result.termination == "converged" and result.relative_gap <= 1e-3
@@ -219,11 +225,11 @@ def test_labels_without_a_bound_train_as_well_as_an_exact_oracle(learner, graph,
 
 
 def test_bounds_of_labels_alone_hold_and_come_closer_with_effort():
-    objective = MarginObjective(bound_model(LOOPY), C=2.0, oracle=rough)
+    objective = MarginObjective(random_model(LOOPY), C=2.0, oracle=rough)
     w = np.random.default_rng(3).standard_normal(objective.n_weights)
-    true = np.array([true_slack(objective, w, j) for j in range(4)])
+    true = np.array([hinge(planes, w) for planes in every_plane(objective)])
     gaps = []
-    for effort in (-1, 0, 1, 2, 3):
+    for effort in (Effort.QUICK, Effort.NORMAL, Effort.LONG, Effort.FULL, Effort.SEARCH):
         answer = objective.ask(w, effort=effort)
         assert (answer.value <= true + 1e-9).all() and (answer.upper >= true - 1e-9).all()
         gaps.append((answer.upper - answer.value).sum())
@@ -231,7 +237,7 @@ def test_bounds_of_labels_alone_hold_and_come_closer_with_effort():
 
 
 def test_a_training_with_labels_alone_goes_on_from_its_checkpoint(tmp_path):
-    model, learner = bound_model(LOOPY, n_examples=5), BlockFrankWolfe(tol=1e-6, max_iter=12)
+    model, learner = random_model(LOOPY, n_examples=5), BlockFrankWolfe(tol=1e-6, max_iter=12)
     whole = learner.fit(MarginObjective(model, C=5.0, oracle=labels_alone))
     saved = replace(learner, checkpoint=tmp_path / "state", checkpoint_seconds=0.0)
     saved.fit(MarginObjective(model, C=5.0, oracle=labels_alone), callback=lambda point: point.iteration >= 5)
@@ -252,6 +258,6 @@ class WithoutGaps:
 
 
 def test_an_oracle_that_proves_nothing_is_told_so():
-    model = bound_model(LOOPY)
+    model = random_model(LOOPY)
     with pytest.raises(OracleError, match="gap that is not finite"):
         BlockFrankWolfe().fit(MarginObjective(model, oracle=WithoutGaps(model)))

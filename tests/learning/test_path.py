@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, MarginObjective, path
 from maxsum.models import GraphModel, GraphSample
 
@@ -80,6 +80,6 @@ def test_equal_values_and_none_at_all():
 @pytest.mark.parametrize("values", [[1.0, 0.0], [-1.0], [np.nan], 3.0, [[1.0]], ["a"]])
 def test_bad_values(values):
     objective = objective_of("general", n=3)
-    with pytest.raises(InvalidSampleError, match="wanted"):
+    with pytest.raises(InvalidParameterError, match="wanted"):
         path(BlockFrankWolfe(), objective, values)
     assert objective.C == 5.0

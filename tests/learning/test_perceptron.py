@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from maxsum import Graph, Guarantee, MaxsumError, Termination, UnsupportedProblemError
+from maxsum import Graph, Guarantee, InvalidParameterError, MaxsumError, Termination, UnsupportedProblemError
 from maxsum.core.consistency import is_strictly_trivial
 from maxsum.core.errors import InvalidSampleError
 from maxsum.inference import TRWS, MaxFlow, solve
@@ -248,11 +248,11 @@ def test_checkpoint_goes_on_identically(tmp_path) -> None:  # type: ignore[no-un
 
 def test_wrong_use_is_refused() -> None:
     objective = MarginObjective(separable(n=2))
-    with pytest.raises(InvalidSampleError, match="batch is 0"):
+    with pytest.raises(InvalidParameterError, match="batch is 0"):
         Perceptron(batch=0).fit(objective)
     with pytest.raises(InvalidSampleError, match="init has shape"):
         Perceptron().fit(objective, init=np.zeros(2))
-    with pytest.raises(UnsupportedProblemError, match="needs a MarginObjective or a TrivialObjective"):
+    with pytest.raises(UnsupportedProblemError, match="cannot minimise a Other"):
         Perceptron().fit(type("Other", (), {"n_weights": 1})())
 
     class Own:

@@ -1,4 +1,4 @@
-"""Algorithm 1 of 000 and the subgradient algorithm: optimum, bounds, descent, limits, bad input."""
+"""Algorithm 1 of Franc & Laskov 2011 and the subgradient algorithm: optimum, bounds, descent, limits, bad input."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from learning.lp_data import lp_objective
+from reference.message_qp import solve_message_qp
+from reference.structured_svm import enumerate_planes, solve_structured_svm
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError, UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.datasets import make_shape_sorter
 from maxsum.datasets.shape_sorter import colour_codes
 from maxsum.learning import LPObjective, MarginObjective, Subgradient, path
+from maxsum.learning.dual.dual_bound import DualBound
 from maxsum.learning.learners.bundle import Bundle
 from maxsum.learning.learners.proximal_point import ProximalPoint
 from maxsum.learning.learners.tree_bundle import TreeBundle
-from maxsum.learning.objectives.dual_bound import DualBound
 from maxsum.models import Codes, GraphModel, GraphSample
-from tests.learning.lp_data import lp_objective
-from tests.reference.message_qp import solve_message_qp
-from tests.reference.structured_svm import enumerate_planes, solve_structured_svm
 
 CASES = [
     ("triangle", 2, "general", True), ("triangle", 5, "general", True), ("complete", 3, "general", True),
@@ -246,16 +246,16 @@ def test_subgradient_converges_with_true_bounds():
     ],
 )  # fmt: skip
 def test_bad_parameters(options, word):
-    with pytest.raises(InvalidSampleError, match=word):
+    with pytest.raises(InvalidParameterError, match=word):
         ProximalPoint(**options).fit(lp_objective())
 
 
 def test_other_objectives_are_refused():
     obj = lp_objective()
-    with pytest.raises(UnsupportedProblemError, match="LPObjective"):
+    with pytest.raises(UnsupportedProblemError, match="HasRelaxation"):
         ProximalPoint().fit(MarginObjective(obj.model))
-    with pytest.raises(InvalidSampleError, match="step"):
-        Subgradient(step=0.0).fit(obj)
+    with pytest.raises(InvalidParameterError, match="step"):
+        Subgradient(step_size=0.0).fit(obj)
     smooth = lp_objective(smoothing=0.1)
     for learner in (ProximalPoint(), Subgradient()):
         with pytest.raises(UnsupportedProblemError, match="smoothing"):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from reference.message_qp import solve_message_qp
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, InvalidSampleError
@@ -13,7 +14,6 @@ from maxsum.kernels.local_polytope import settle_edges, settle_nodes
 from maxsum.learning import LPObjective
 from maxsum.learning.dual.pseudo_marginals import MarginalCertificate, PseudoMarginals
 from maxsum.models import GraphModel, GraphSample
-from tests.reference.message_qp import solve_message_qp
 
 GRAPHS = {
     "cycle": ms.Graph.from_edges([(0, 1), (1, 2), (2, 0)]),

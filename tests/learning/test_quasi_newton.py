@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from maxsum.core.errors import InvalidSampleError, OracleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, OracleError, UnsupportedProblemError
 from maxsum.core.result import Guarantee, Termination
 from maxsum.learning.learners.quasi_newton import Pairs, ProjectedQuasiNewton
 from maxsum.learning.objectives.smooth import Evaluation, SmoothObjective
@@ -137,10 +137,10 @@ def test_compact_matrix_is_the_inverse_of_the_two_loops():
 
 
 def test_bad_input():
-    with pytest.raises(InvalidSampleError, match="SmoothObjective"):
+    with pytest.raises(UnsupportedProblemError, match="HasGradient"):
         ProjectedQuasiNewton().fit(object())
     for options in (dict(memory=0), dict(inner=True), dict(gradient_tol=-1.0), dict(tol=-1.0), dict(max_iter=0)):
-        with pytest.raises(InvalidSampleError):
+        with pytest.raises(InvalidParameterError):
             ProjectedQuasiNewton(**options).fit(Logistic())
     with pytest.raises(InvalidSampleError, match="init has shape"):
         ProjectedQuasiNewton().fit(Logistic(), init=[0.0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import UnsupportedProblemError
+from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.kernels.regions import Regions, extend, marginals
 from maxsum.learning import CompactQP, LPObjective, MarginObjective, RegionBundle
@@ -167,11 +167,11 @@ def test_limits_are_honest():
 
 def test_what_it_refuses():
     own = objective()
-    with pytest.raises(UnsupportedProblemError, match="LPObjective"):
+    with pytest.raises(UnsupportedProblemError, match="HasRelaxation"):
         RegionBundle().fit(MarginObjective(own.model))
     with pytest.raises(UnsupportedProblemError, match="supermodular"):
         RegionBundle().fit(objective(potentials="supermodular"))
     with pytest.raises(UnsupportedProblemError, match="smoothing"):
         RegionBundle().fit(LPObjective(own.model, smoothing=0.1))
-    with pytest.raises(UnsupportedProblemError, match="heaviness"):
+    with pytest.raises(InvalidParameterError, match="heaviness"):
         RegionBundle(heaviness=0.0).fit(own)

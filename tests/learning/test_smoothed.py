@@ -7,40 +7,34 @@ from functools import partial
 
 import numpy as np
 import pytest
+from factories.samples import mixed_model, multi_label_model, random_model
+from reference.lp_m3n import local_examples, polytope
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.kernels import smoothed as kernels
 from maxsum.learning import LPObjective, TrivialObjective
-from maxsum.learning.learners.compact_qp import CompactQP, slacks
-from maxsum.learning.objectives.smoothed import SmoothedLP, SmoothedObjective
-from maxsum.models import GraphModel, GraphSample
-from maxsum.models.multilabel import MultiLabelModel
-from tests.reference.lp_m3n import local_examples, polytope
+from maxsum.learning.learners.compact_qp import CompactQP
+from maxsum.learning.learners.smoothed_lp import SmoothedLP
+from maxsum.learning.objectives.smoothed import SmoothedObjective
+from maxsum.learning.proofs.message_slacks import message_slacks
 
 LOOP = ms.Graph.from_edges([(1, 0), (1, 2), (2, 0), (2, 3), (4, 3), (4, 2)])
 TREE = ms.Graph.from_edges([(1, 0), (1, 2), (3, 1)])
 
 
-def objective_of(graph=LOOP, n_labels=3, potentials="general", C=7.0, n_examples=3, seed=0, **options):
-    random = np.random.default_rng(seed)
-    samples = [GraphSample(random.standard_normal((graph.n_nodes, 2)), graph) for _ in range(n_examples)]
-    labels = [random.integers(n_labels, size=graph.n_nodes) for _ in range(n_examples)]
-    return LPObjective(GraphModel(potentials=potentials).bind(samples, labels, classes=np.arange(n_labels)), C=C, **options)
+def objective_of(graph=LOOP, n_labels=3, potentials="general", C=7.0, n_examples=3, **options):
+    return LPObjective(random_model(graph, n_labels, n_examples, potentials=potentials), C=C, **options)
 
 
 def mixed_objective(**options):
-    """Examples of different size, without edges, with isolated nodes, node types of 2 and 4 labels, and edge features."""
-    random = np.random.default_rng(5)
-    samples, labels = [], []
-    for n, edges in ((4, [(0, 1), (2, 1), (2, 0)]), (1, []), (3, []), (5, [(0, 4), (3, 0), (4, 3)])):
-        kinds = random.integers(2, size=n)
-        graph = ms.Graph.from_edges(edges, n_nodes=n)
-        samples.append(GraphSample(random.standard_normal((n, 2)), graph, random.standard_normal((len(edges), 2)), kinds))
-        labels.append(np.array([random.integers(4 if kind else 2) for kind in kinds]))
-    model = GraphModel().bind(samples, labels, classes=[np.arange(2), np.arange(4)])
+    model = mixed_model([(0, 4), (3, 0), (4, 3)])
     return LPObjective(model, C=5.0, sample_weight=[1.0, 2.0, 1.0, 0.5], **options)
+
+
+def multi_label_objective():
+    return LPObjective(multi_label_model(), C=5.0)
 
 
 @pytest.mark.parametrize("make", [objective_of, mixed_objective])
@@ -49,7 +43,7 @@ def test_joint_gradient_is_that_of_finite_differences(make):
     smooth = SmoothedObjective(objective, 0.3)
     w, messages = random.standard_normal(objective.n_weights), random.standard_normal(smooth.messages.shape)
     value, by_w, by_messages = smooth.joint_value_and_gradient(w, messages)
-    assert value == pytest.approx(objective.primal(w, slacks(objective, w, messages, 0.3)), rel=1e-12)
+    assert value == pytest.approx(objective.primal(w, message_slacks(objective, w, messages, 0.3)), rel=1e-12)
     for _ in range(10):
         d, turn = random.standard_normal(w.shape), random.standard_normal(messages.shape)
         above = smooth.joint_value_and_gradient(w + step * d, messages + step * turn)[0]
@@ -57,12 +51,6 @@ def test_joint_gradient_is_that_of_finite_differences(make):
         assert (above - below) / (2 * step) == pytest.approx(by_w @ d + (by_messages * turn).sum(), rel=1e-6, abs=1e-6)
         other = smooth.joint_value_and_gradient(w + d, messages + turn)[0]
         assert other >= value + by_w @ d + (by_messages * turn).sum() + 0.5 * d @ d - 1e-9 * value
-
-
-def multi_label_objective():
-    random = np.random.default_rng(1)
-    x, y = random.standard_normal((6, 3)), (random.random((6, 4)) < 0.4).astype(int)
-    return LPObjective(MultiLabelModel(ms.Graph.complete(4)).bind(x, y), C=5.0)
 
 
 @pytest.mark.parametrize("make", [objective_of, mixed_objective, multi_label_objective])
@@ -145,7 +133,7 @@ def test_small_smoothing_recovers_the_lp_value(potentials, n_labels):
         assert extra["lp_lower_bound"] <= best.objective * (1 + 1e-9)
         assert extra["lp_objective"] >= best.lower_bound * (1 - 1e-9)
         assert extra["lp_objective"] <= result.objective
-        assert objective.primal(result.weights, slacks(objective, result.weights, extra["messages"])) == pytest.approx(
+        assert objective.primal(result.weights, message_slacks(objective, result.weights, extra["messages"])) == pytest.approx(
             extra["lp_objective"], rel=1e-10
         )
         assert extra["lp_certificate"].lower_bound(objective) == pytest.approx(extra["lp_lower_bound"], rel=1e-9)
@@ -185,7 +173,7 @@ def test_scores_far_beyond_the_smoothing_stay_finite():
         assert found.value + found.error == pytest.approx(smooth.evaluate(w), rel=1e-3)
         messages = scale * random.standard_normal(smooth.messages.shape)
         value, by_w, by_messages = smooth.joint_value_and_gradient(w, messages)
-        assert value == pytest.approx(objective.primal(w, slacks(objective, w, messages, epsilon)), rel=1e-12)
+        assert value == pytest.approx(objective.primal(w, message_slacks(objective, w, messages, epsilon)), rel=1e-12)
         assert np.isfinite(by_w).all() and np.isfinite(by_messages).all()
 
 

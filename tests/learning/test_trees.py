@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.learning.learners.grow import TreeGrower, _inherited
 from maxsum.learning.learners.quasi_newton import ProjectedQuasiNewton
 from maxsum.learning.objectives.logistic import predict_logistic
@@ -82,7 +82,7 @@ def test_bad_tests_and_samples_are_refused():
     codes = GraphSample(np.arange(3), ms.Graph.chain(3))
     with pytest.raises(InvalidSampleError, match="dense or sparse"):
         TreeFeatures.roots(Bits(), 1).transform([codes])
-    with pytest.raises(InvalidSampleError, match="surrogate"):
+    with pytest.raises(InvalidParameterError, match="surrogate"):
         TreeGrower(Bits(), surrogate="margin").grow(samples, labels)
     with pytest.raises(InvalidSampleError, match="no samples"):
         TreeGrower(Bits()).grow([], [])

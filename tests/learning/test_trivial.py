@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from reference.structured_svm import Planes, solve_structured_svm
+from reference.structured_svm import solve_structured_svm
+from reference.trivial_svm import all_inequalities, margins
 
 from maxsum import Graph, InvalidProblemError, MaxsumError
 from maxsum.core.consistency import is_strictly_trivial
@@ -25,37 +26,6 @@ def data(potentials: str = "general", n_labels: int = 3, seed: int = 0, **option
     return GraphModel(potentials=potentials, **options).bind(samples, labels, classes=np.arange(n_labels))  # type: ignore[arg-type]
 
 
-def dense(model: BoundModel) -> list[Planes]:
-    """All planes by finite differences of the reparametrised scores, which are linear in the weights."""
-    size, n_weights = model.n_labels, model.n_weights
-    total = n_weights + 2 * size * int(model.data.edge_ptr[-1])
-    found = []
-    for j in range(model.n_examples):
-        rows = np.array([_margins(model, j, unit) for unit in np.eye(total)]).T
-        zero = np.zeros((1, total))
-        found.append(Planes(np.concatenate([[0.0], np.ones(len(rows))]), np.concatenate([zero, rows.reshape(-1, total)])))
-    return found
-
-
-def _margins(model: BoundModel, j: int, w: np.ndarray) -> list[float]:
-    """<z, w> of all inequalities of an example, nodes first, straight from the definition (4) of potentials."""
-    size, truth, graph = model.n_labels, model.truth(j), model.data.graphs[j]
-    start = model.n_weights + 2 * size * int(model.data.edge_ptr[j])
-    phi = w[start : start + 2 * size * graph.n_edges].reshape(graph.n_edges, 2, size)
-    problem = model.problem(w[: model.n_weights], j)
-    q = problem.unary.copy()
-    for e, (u, v) in enumerate(graph.edges):
-        q[u] -= phi[e, 0]
-        q[v] -= phi[e, 1]
-    margins = [q[t, truth[t]] - q[t, k] for t in range(graph.n_nodes) for k in range(size) if k != truth[t]]
-    for e, (u, v) in enumerate(graph.edges):
-        g = problem.edge_scores()[e] + phi[e, 0][:, None] + phi[e, 1]
-        for k, m in itertools.product(range(size), repeat=2):
-            if (k, m) != (truth[u], truth[v]):
-                margins.append(g[truth[u], truth[v]] - g[k, m])
-    return margins
-
-
 @pytest.mark.parametrize("n_labels", [2, 3])
 @pytest.mark.parametrize("options", [{}, {"bias": True, "symmetric": True}, {"potentials": "potts"}])
 def test_the_oracle_finds_the_most_violated_inequality(n_labels: int, options: dict) -> None:
@@ -65,7 +35,7 @@ def test_the_oracle_finds_the_most_violated_inequality(n_labels: int, options: d
     for scale in (0.0, 0.3, 3.0):
         w = scale * random.standard_normal(objective.n_weights)
         answer = objective.ask(w)
-        slack = np.array([max([0.0] + [1 - m for m in _margins(model, j, w)]) for j in range(3)])
+        slack = np.array([max([0.0] + [1 - m for m in margins(model, j, w)]) for j in range(3)])
         np.testing.assert_allclose(answer.value, slack, atol=1e-12)
         np.testing.assert_array_equal(answer.value, answer.upper)
         for j, key, value in zip(answer.examples, answer.keys, answer.value, strict=True):
@@ -88,7 +58,7 @@ def test_some_examples_and_threads_give_the_same() -> None:
 
 def test_every_plane_is_the_difference_of_features() -> None:
     model = data()
-    objective, reference = TrivialObjective(model), dense(model)
+    objective, reference = TrivialObjective(model), all_inequalities(model)
     for j in range(3):
         truth, graph = model.truth(j), model.data.graphs[j]
         keys = [(t, k, -1) for t in range(graph.n_nodes) for k in range(3) if k != truth[t]]
@@ -108,7 +78,7 @@ def test_every_plane_is_the_difference_of_features() -> None:
 def test_cutting_planes_reach_the_optimum(potentials: str, n_labels: int) -> None:
     model = data(potentials, n_labels, seed=3)
     objective = TrivialObjective(model, C=5.0, sample_weight=[1.0, 2.0, 1.0])
-    reference = solve_structured_svm(dense(model), objective.c, objective.cone.matrix.toarray())
+    reference = solve_structured_svm(all_inequalities(model), objective.c, objective.cone.matrix.toarray())
     result = CuttingPlane(tol=1e-7, max_iter=500).fit(objective)
     assert result.objective == pytest.approx(reference.value, rel=1e-5)
     assert result.lower_bound <= reference.value * (1 + 1e-9)

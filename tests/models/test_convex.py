@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csc_matrix
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.convex import Convex
 from maxsum.models.matrices import Definite, Dictionary, check_definite
@@ -141,7 +141,7 @@ def test_edge_features_below_zero_are_refused_and_zero_is_a_limit():
     ],
 )
 def test_bad_options(options, match):
-    with pytest.raises(InvalidSampleError, match=match):
+    with pytest.raises(InvalidParameterError, match=match):
         Convex(**options).bind(base())
 
 
@@ -202,16 +202,16 @@ def test_restricted_operator_is_a_part_of_the_matrix():
 
 
 @pytest.mark.parametrize(
-    ("image", "options", "match"),
+    ("image", "options", "match", "error"),
     [
-        (np.zeros((4, 9, 3)), dict(radius=2), "at most 1"),
-        (np.zeros((2, 9, 3)), dict(radius=1), "more than the image"),
-        (np.zeros((9, 9, 4)), {}, "has shape"),
-        (np.full((9, 9), np.nan), {}, "not finite"),
-        (np.zeros((9, 9)), dict(radius=0), "radius is 0"),
-        (np.zeros((9, 9)), dict(epsilon=0.0), "epsilon is 0"),
+        (np.zeros((4, 9, 3)), dict(radius=2), "at most 1", InvalidSampleError),
+        (np.zeros((2, 9, 3)), dict(radius=1), "more than the image", InvalidSampleError),
+        (np.zeros((9, 9, 4)), {}, "has shape", InvalidSampleError),
+        (np.full((9, 9), np.nan), {}, "not finite", InvalidSampleError),
+        (np.zeros((9, 9)), dict(radius=0), "radius is 0", InvalidParameterError),
+        (np.zeros((9, 9)), dict(epsilon=0.0), "epsilon is 0", InvalidParameterError),
     ],
 )
-def test_bad_images(image, options, match):
-    with pytest.raises(InvalidSampleError, match=match):
+def test_bad_images(image, options, match, error):
+    with pytest.raises(error, match=match):
         MattingLaplacian(image, **options)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.models import Dicts, GraphSample, Hashed
 
 WORDS = [["the", "dog", "sees", "the", "cat"], ["a", "dog", "sees"]]
@@ -35,7 +35,7 @@ def test_min_count_leaves_out_the_rare():
     assert Dicts(min_count=2).fit(twice).names == [] and Dicts().fit(twice).encode(twice).toarray().tolist() == [[2, 0], [0, 1]]
     assert Dicts(("x",), min_count=9).fit(samples()).names == ["x"]
     for bad in (0, 1.5, True, "2"):
-        with pytest.raises(InvalidSampleError, match="min_count is"):
+        with pytest.raises(InvalidParameterError, match="min_count is"):
             Dicts(min_count=bad)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.learning.objectives.margin import loss_table
 from maxsum.losses import Hamming, Loss, TableLoss, as_loss
 from maxsum.models import GraphModel, GraphSample
@@ -58,7 +58,7 @@ def test_names_of_losses():
     own = Hamming()
     assert as_loss(own) is own
     for wrong in ("hinge", 3, None, lambda y, z: 0):
-        with pytest.raises(InvalidSampleError, match="wanted 'hamming'"):
+        with pytest.raises(InvalidParameterError, match="wanted 'hamming'"):
             as_loss(wrong)
 
 
@@ -88,7 +88,7 @@ class Bad(Loss):
     ],
 )
 def test_bad_losses(loss, words):
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(InvalidParameterError, match=words):
         loss.table([0, 1], 2)
 
 

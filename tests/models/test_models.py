@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError, NotFittedError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, NotFittedError
 from maxsum.inference import MaxFlow
 from maxsum.kernels.design import difference
 from maxsum.kernels.planes import largest_difference
@@ -228,7 +228,7 @@ def test_node_types_have_labels_of_their_own():
     assert declared.truth(0).tolist() == [1, 2, 1]
     with pytest.raises(InvalidSampleError, match=r"sample 0, node 0 is .*'a'.*wanted one of the classes"):
         GraphModel().bind(samples, [["a", "b", "c"], ["d", "a", "e"]], classes=[["e", "x"], ["d", "c", "b"]])
-    with pytest.raises(InvalidSampleError, match="3 lists of labels, but there are 2 types"):
+    with pytest.raises(InvalidParameterError, match="3 lists of labels, but there are 2 types"):
         GraphModel().bind(samples, [["a", "b", "c"], ["d", "a", "e"]], classes=[["a"], ["b"], ["c"]])
 
 
@@ -297,11 +297,11 @@ def test_kernels_by_hand():
     np.testing.assert_allclose(Kernel("poly", gamma=1.0, degree=2, coef0=1.0).fit(train).encode(new), [[4.0, 9.0]])
     np.testing.assert_allclose(Kernel("linear", basis=[[3.0, 1.0]]).fit(train).encode(new), [[4.0]])
     assert Kernel("rbf", basis=1).fit(train).n_features == 1
-    with pytest.raises(InvalidSampleError, match="kernel is 'cosine'"):
+    with pytest.raises(InvalidParameterError, match="kernel is 'cosine'"):
         Kernel("cosine").fit(train)
-    with pytest.raises(InvalidSampleError, match="returned shape"):
+    with pytest.raises(InvalidParameterError, match="returned shape"):
         Kernel(lambda x, b: x[:, :1]).fit(train).encode(new + train)
-    with pytest.raises(InvalidSampleError, match="basis has shape"):
+    with pytest.raises(InvalidParameterError, match="basis has shape"):
         Kernel("rbf", basis=[[1.0]]).fit(train)
     with pytest.raises(NotFittedError, match="call fit"):
         Kernel("rbf").encode(new)
@@ -326,21 +326,21 @@ def test_sparse_forms_give_dense_problems():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("parameters", "words", "error"),
     [
-        (dict(potentials="convex"), "potentials is 'convex', wanted one of general"),
-        (dict(features="dense"), "features is 'dense', wanted 'auto'"),
-        (dict(tie=[[0, 1]]), "tie has shape"),
-        (dict(tie=[[0.5, 1, 1]] * 3), "tie has shape .* dtype float64"),
-        (dict(homogeneous=False), "wanted graphs of one size"),
-        (dict(features=Codes()), "sample 0 has dense observations"),
-        (dict(features=Dense(2)), "3 features a node, but the model has 2"),
-        (dict(features=Dicts()), "dicts"),
+        (dict(potentials="convex"), "potentials is 'convex', wanted one of general", InvalidParameterError),
+        (dict(features="dense"), "features is 'dense', wanted 'auto'", InvalidParameterError),
+        (dict(tie=[[0, 1]]), "tie has shape", InvalidParameterError),
+        (dict(tie=[[0.5, 1, 1]] * 3), "tie has shape .* dtype float64", InvalidParameterError),
+        (dict(homogeneous=False), "wanted graphs of one size", InvalidSampleError),
+        (dict(features=Codes()), "sample 0 has dense observations", InvalidSampleError),
+        (dict(features=Dense(2)), "3 features a node, but the model has 2", InvalidSampleError),
+        (dict(features=Dicts()), "dicts", InvalidSampleError),
     ],
 )
-def test_bad_parameters(parameters, words):
+def test_bad_parameters(parameters, words, error):
     samples = samples_of()
-    with pytest.raises(InvalidSampleError, match=words):
+    with pytest.raises(error, match=words):
         GraphModel(**parameters).bind(samples, labels_of(samples), [0, 1, 2])
 
 

@@ -1,16 +1,14 @@
-"""Problems and samples for the tests of graphs in parts."""
+"""Problems for the tests of graphs in parts."""
 
 from __future__ import annotations
 
 import numpy as np
+from factories.problems import random_problem
+from reference.families import random_edges
 
-import maxsum as ms
+EDGES = random_edges(np.random.default_rng(0), 37, 0.15)
 
 
-def random_problem(n=40, n_edges=80, k=3, seed=0, own_tables=True):
-    rng = np.random.default_rng(seed)
-    pairs = {tuple(sorted(pair)) for pair in rng.integers(0, n - 3, (n_edges, 2)).tolist() if pair[0] != pair[1]}
-    edges = [pair if rng.random() < 0.5 else pair[::-1] for pair in sorted(pairs)]  # the last three nodes are isolated
-    graph = ms.Graph.from_edges(edges, n)
-    tables = rng.normal(size=(len(edges), k, k)) if own_tables else rng.normal(size=(k, k))
-    return ms.Problem(graph, rng.normal(size=(n, k)), tables, edge_weight=rng.uniform(-1, 2, len(edges)), offset=2.5)
+def loose_problem(own_tables=True):
+    """Forty nodes, the last three without edges."""
+    return random_problem(0, 40, edges=EDGES, shared=not own_tables, weights=(-1.0, 2.0), offset=2.5)

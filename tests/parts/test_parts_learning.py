@@ -7,6 +7,7 @@ import pytest
 
 import maxsum as ms
 from maxsum.learning import CuttingPlane, LPObjective
+from maxsum.learning.oracles.base import Effort
 from maxsum.losses import Hamming
 from maxsum.models import GraphModel
 from maxsum.parts import PartsObjective, grow_parts, predict_parts, write_grid, write_parts
@@ -41,7 +42,7 @@ def test_features_planes_and_slacks_are_those_of_the_whole(tmp_path):
     parts, one = in_parts(tmp_path), whole()
     np.testing.assert_allclose(parts.truth, one.model.feature(0, one.model.truth(0)), atol=1e-9)
     rng = np.random.default_rng(0)
-    for effort in (0, 1, 2):
+    for effort in (Effort.NORMAL, Effort.LONG, Effort.FULL):
         w = rng.normal(size=parts.n_weights)
         answer = parts.ask(w, effort=effort)
         generation = int(answer.keys[0][0])
@@ -52,7 +53,7 @@ def test_features_planes_and_slacks_are_those_of_the_whole(tmp_path):
             np.testing.assert_allclose(plane.value, wanted.value, atol=1e-9)
             assert plane.offset == pytest.approx(wanted.offset)
         assert answer.value[0] == pytest.approx(wanted.offset - w[wanted.index] @ wanted.value)
-        best = one.close(w, one.ask(w), 0.0, (2, 3))
+        best = one.spend(w, one.ask(w), 0.0, (Effort.FULL, Effort.SEARCH))
         assert answer.upper[0] >= best.value[0] - 1e-7
         assert parts.evaluate(w) >= one.primal(w, best.value) - 1e-7
 
@@ -140,11 +141,11 @@ def test_bad_input(tmp_path):
     model = GraphModel()
     with pytest.raises(ms.InvalidSampleError, match="holds no labels"):
         PartsObjective(bare, tmp_path / "w", model, range(K))
-    with pytest.raises(ms.InvalidSampleError, match="classes are not given"):
+    with pytest.raises(ms.InvalidParameterError, match="classes are not given"):
         PartsObjective(bare, tmp_path / "w", model)
-    with pytest.raises(ms.InvalidSampleError, match="homogeneous"):
+    with pytest.raises(ms.InvalidParameterError, match="homogeneous"):
         PartsObjective(bare, tmp_path / "w", GraphModel(homogeneous=False), range(K))
-    with pytest.raises(ms.InvalidSampleError, match="normalised"):
+    with pytest.raises(ms.InvalidParameterError, match="normalised"):
         PartsObjective(bare, tmp_path / "w", model, range(K), loss=Hamming(normalised=True))
     few = write_grid([(x[:6], y[:6]), (x[6:], y[6:] + 1)], tmp_path / "few")
     with pytest.raises(ms.InvalidSampleError, match=r"holds label 3, wanted 0\.\.2"):

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from parts_samples import random_problem
+from parts.parts_samples import loose_problem
 
 import maxsum as ms
 from maxsum.core.certificate import MessageCertificate
@@ -19,6 +19,7 @@ from maxsum.inference.trws import passes
 from maxsum.parts import grow_parts, open_parts, solve_parts, tile_parts, write_grid, write_parts
 from maxsum.parts.engine import Engine, colours, schedule
 from maxsum.parts.sources import Source
+from maxsum.parts.visit import Step
 
 
 def whole_passes(parts, n_rounds):
@@ -39,7 +40,7 @@ def whole_passes(parts, n_rounds):
 @pytest.mark.parametrize("size", [1, 6, 13])
 @pytest.mark.parametrize("constant", [0.0, 1e4])
 def test_passes_are_those_of_the_whole_graph(tmp_path, size, constant):
-    given = random_problem(own_tables=False)
+    given = loose_problem(own_tables=False)
     problem = ms.Problem(given.graph, given.unary, given.tables + constant, edge_weight=np.abs(given.edge_weight))
     parts = write_parts(problem, grow_parts(problem.graph, size), tmp_path / "a")
     engine = Engine(Source(parts), tmp_path / "out", Serial())
@@ -47,7 +48,8 @@ def test_passes_are_those_of_the_whole_graph(tmp_path, size, constant):
     wanted, messages = whole_passes(parts, 5)
     np.testing.assert_allclose(bounds, wanted, rtol=1e-11)
     assert (np.diff(bounds) <= 1e-7).all()
-    assert schedule(2, 2) == [(0, 0, "F"), (1, 0, "FB"), (0, 1, "BF"), (1, 2, "FB"), (0, 3, "B")]
+    f, b = (Step.FORWARD,), (Step.BACKWARD,)
+    assert schedule(2, 2) == [(0, 0, f), (1, 0, f + b), (0, 1, b + f), (1, 2, f + b), (0, 3, b)]
     engine.label()
     engine.save(engine.generation, engine.labels, 0.0)
     found = ms.parts.PartsCertificate(engine.source, engine.work).messages()
@@ -94,7 +96,7 @@ def test_the_certificate_is_one_of_the_whole_problem(tmp_path, tile):
 
 
 def test_any_messages_prove_a_valid_bound(tmp_path):
-    problem = random_problem()
+    problem = loose_problem()
     parts = write_parts(problem, grow_parts(problem.graph, 9), tmp_path / "a")
     result = solve_parts(parts, tmp_path / "out", max_iter=2)
     rng = np.random.default_rng(0)

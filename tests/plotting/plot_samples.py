@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from factories.samples import label_table
 
 import maxsum as ms
 from maxsum.core.result import Guarantee, Result, Termination, TracePoint
@@ -79,12 +80,6 @@ def segmenter():
     return ms.GridLabeler(potentials="supermodular", C=0.2, edge_types="directions", tol=1e-2).fit(X, y), X, y
 
 
-def table():
-    random = np.random.default_rng(2)
-    X = random.standard_normal((30, 3))
-    return X, (X @ random.standard_normal((3, 4)) + 0.5 * random.standard_normal((30, 4)) > 0).astype(int)
-
-
 def classifier():
-    X, Y = table()
+    X, Y = label_table(30, 3, 4, noise=0.5, seed=2)
     return ms.MultiLabelClassifier(C=5.0).fit(X, Y), X, Y

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sklearn
-from page_checks import parse
-from plot_samples import learning_result, result, tagger
+from plotting.page_checks import parse
+from plotting.plot_samples import learning_result, result, tagger
 
 import maxsum as ms
 from maxsum.core.cards import duration, percent

@@ -7,10 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-from plot_samples import classifier, learning_result, result, segmenter, tagger
+from plotting.plot_samples import classifier, learning_result, result, segmenter, tagger
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError, NotFittedError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, NotFittedError
 from maxsum.core.result import Guarantee, TracePoint
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -310,34 +310,54 @@ PICTURE = np.zeros((2, 3))
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "words", "error"),
     [
-        (lambda: plot_convergence("fit"), "result is a str, wanted a Result or a LearningResult"),
-        (lambda: plot_convergence(learning_result(), ax=3), "ax is int, wanted 4 Axes"),
-        (lambda: plot_convergence(learning_result(), ax=Figure().subplots(1, 2)), "ax is 2 objects, wanted 4 Axes"),
-        (lambda: plot_pairwise("net"), "estimator is a str, wanted a fitted labeler"),
-        (lambda: plot_pairwise(ms.GraphLabeler(), max_panels=0), "max_panels is 0, wanted a whole number >= 1"),
-        (lambda: plot_labelling(PICTURE, [0] * 5), r"labels has shape \(5,\), wanted \(2, 3\)"),
-        (lambda: plot_labelling(np.zeros(3), [0] * 3), r"image has shape \(3,\)"),
-        (lambda: plot_labelling(np.full((2, 3), np.nan), [0] * 6), "not finite"),
-        (lambda: plot_labelling(PICTURE, ["a"] * 6, classes=["b"]), "label of node 0 is 'a', wanted one of the classes"),
-        (lambda: plot_labelling(PICTURE, ["a"] * 6, classes="ab"), "classes is 'ab', wanted a list"),
-        (lambda: plot_labelling(PICTURE, [0] * 6, classes=[0, 0]), "wanted different labels"),
-        (lambda: plot_labelling(PICTURE, [0] * 6, learning_result()), "result is a LearningResult, wanted a maxsum.Result"),
-        (lambda: plot_labelling(PICTURE, [0] * 6, result(5)), "labels of the result has 5 nodes, wanted 6"),
-        (lambda: plot_labelling(PICTURE, [0] * 6, result(labels=None)), "the result has no labelling"),
-        (lambda: plot_labelling(PICTURE, [0] * 6, result(), certain=2), "certain is 2, wanted a marginal"),
-        (lambda: plot_labelling(PICTURE, [0] * 6, marked=[0] * 6), "marked has dtype int64"),
-        (lambda: plot_graph([[0, 1]], [0, 1]), "sample is a list, wanted a maxsum.GraphSample"),
-        (lambda: plot_graph(CHAIN, [0] * 5), "labels has 5 entries, wanted one for each of 6 nodes"),
-        (lambda: plot_graph(CHAIN, [0] * 6, positions=[[0, 1]]), r"positions has shape \(1, 2\)"),
-        (lambda: plot_graph(CHAIN, [0] * 6, names=["a"]), "names has 1 entries"),
-        (lambda: plot_graph(CHAIN, [0] * 6, ax=[1]), "ax is list, wanted 1 Axes"),
-        (lambda: theme("blue"), "theme is 'blue', wanted one of light, dark"),
+        (lambda: plot_convergence("fit"), "result is a str, wanted a Result or a LearningResult", InvalidSampleError),
+        (lambda: plot_convergence(learning_result(), ax=3), "ax is int, wanted 4 Axes", InvalidParameterError),
+        (
+            lambda: plot_convergence(learning_result(), ax=Figure().subplots(1, 2)),
+            "ax is 2 objects, wanted 4 Axes",
+            InvalidParameterError,
+        ),
+        (lambda: plot_pairwise("net"), "estimator is a str, wanted a fitted labeler", InvalidSampleError),
+        (
+            lambda: plot_pairwise(ms.GraphLabeler(), max_panels=0),
+            "max_panels is 0, wanted a whole number >= 1",
+            InvalidParameterError,
+        ),
+        (lambda: plot_labelling(PICTURE, [0] * 5), r"labels has shape \(5,\), wanted \(2, 3\)", InvalidSampleError),
+        (lambda: plot_labelling(np.zeros(3), [0] * 3), r"image has shape \(3,\)", InvalidSampleError),
+        (lambda: plot_labelling(np.full((2, 3), np.nan), [0] * 6), "not finite", InvalidSampleError),
+        (
+            lambda: plot_labelling(PICTURE, ["a"] * 6, classes=["b"]),
+            "label of node 0 is 'a', wanted one of the classes",
+            InvalidSampleError,
+        ),
+        (lambda: plot_labelling(PICTURE, ["a"] * 6, classes="ab"), "classes is 'ab', wanted a list", InvalidParameterError),
+        (lambda: plot_labelling(PICTURE, [0] * 6, classes=[0, 0]), "wanted different labels", InvalidParameterError),
+        (
+            lambda: plot_labelling(PICTURE, [0] * 6, learning_result()),
+            "result is a LearningResult, wanted a maxsum.Result",
+            InvalidSampleError,
+        ),
+        (lambda: plot_labelling(PICTURE, [0] * 6, result(5)), "labels of the result has 5 nodes, wanted 6", InvalidSampleError),
+        (lambda: plot_labelling(PICTURE, [0] * 6, result(labels=None)), "the result has no labelling", InvalidSampleError),
+        (
+            lambda: plot_labelling(PICTURE, [0] * 6, result(), certain=2),
+            "certain is 2, wanted a marginal",
+            InvalidParameterError,
+        ),
+        (lambda: plot_labelling(PICTURE, [0] * 6, marked=[0] * 6), "marked has dtype int64", InvalidSampleError),
+        (lambda: plot_graph([[0, 1]], [0, 1]), "sample is a list, wanted a maxsum.GraphSample", InvalidSampleError),
+        (lambda: plot_graph(CHAIN, [0] * 5), "labels has 5 entries, wanted one for each of 6 nodes", InvalidSampleError),
+        (lambda: plot_graph(CHAIN, [0] * 6, positions=[[0, 1]]), r"positions has shape \(1, 2\)", InvalidSampleError),
+        (lambda: plot_graph(CHAIN, [0] * 6, names=["a"]), "names has 1 entries", InvalidSampleError),
+        (lambda: plot_graph(CHAIN, [0] * 6, ax=[1]), "ax is list, wanted 1 Axes", InvalidParameterError),
+        (lambda: theme("blue"), "theme is 'blue', wanted one of light, dark", InvalidParameterError),
     ],
 )
-def test_bad_input(call, words):
-    with pytest.raises(InvalidSampleError, match=words):
+def test_bad_input(call, words, error):
+    with pytest.raises(error, match=words):
         call()
 
 

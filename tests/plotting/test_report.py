@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from page_checks import parse
-from plot_samples import classifier, segmenter, tagger
+from plotting.page_checks import parse
+from plotting.plot_samples import classifier, segmenter, tagger
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError, NotFittedError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, NotFittedError
 from maxsum.metrics import hamming_loss
 from maxsum.report.evidence import _training
 from maxsum.report.sample import _word
@@ -194,9 +194,9 @@ def test_bad_input(tmp_path):
     for call, error, words in [
         (lambda: ms.report.write_report(target, "net", X, y), InvalidSampleError, "estimator is a str"),
         (lambda: ms.report.write_report(target, ms.SequenceLabeler(), X, y), NotFittedError, "not fitted"),
-        (lambda: ms.report.write_report(3, tag, X, y), InvalidSampleError, "path is 3"),
-        (lambda: ms.report.write_report(target, tag, X, y, n_examples=-1), InvalidSampleError, "n_examples is -1"),
-        (lambda: ms.report.write_report(target, tag, X, y, classes=["a"]), InvalidSampleError, "classes has 1 names"),
+        (lambda: ms.report.write_report(3, tag, X, y), InvalidParameterError, "path is 3"),
+        (lambda: ms.report.write_report(target, tag, X, y, n_examples=-1), InvalidParameterError, "n_examples is -1"),
+        (lambda: ms.report.write_report(target, tag, X, y, classes=["a"]), InvalidParameterError, "classes has 1 names"),
         (lambda: ms.report.write_report(target, tag, X, y[:2]), InvalidSampleError, "12 samples, but 2 labellings"),
         (lambda: ms.report.write_report(target, tag, X, None), InvalidSampleError, "y is None"),
         (lambda: ms.report.write_report(target, tag, X, [[None] * 5] * 12), InvalidSampleError, "no label is known"),

@@ -11,8 +11,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+
+
+def every_labelling(problem: Any) -> np.ndarray:
+    """All labellings of a problem in lexicographic order, shape (n_labellings, n_nodes)."""
+    ranges = [range(k) for k in problem.n_states.tolist()]
+    return np.array(list(itertools.product(*ranges)), dtype=np.int32).reshape(-1, len(ranges))
 
 
 @dataclass(frozen=True, eq=False)

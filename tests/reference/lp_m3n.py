@@ -1,6 +1,6 @@
 r"""LP-M3N written out: the linear relaxation of every loss-augmented problem inside the learning problem, as dense programmes.
 
-Primal, with messages :math:`\rho` and the heights of nodes and edges as variables, as (3) and (12) of 000:
+Primal, with messages :math:`\rho` and the heights of nodes and edges as variables, as (3) and (12) of Franc & Laskov 2011:
 
 .. math:: \min\ \tfrac12\|w\|^2 + \sum_j c_j \Big[\sum_t a_t + \sum_e b_e - \langle w, \Psi(x_j, y_j)\rangle\Big],\qquad A w \ge 0,
 .. math:: a_t \ge \langle w, \Psi_t(k)\rangle + L_t(k) - \sum_{e \ni t} \rho_{et}(k), \qquad
@@ -92,7 +92,7 @@ def local_examples(model: Any, loss: Sequence[np.ndarray] | None = None) -> list
 
 
 def polytope(example: LocalExample) -> tuple[np.ndarray, np.ndarray]:
-    """``A mu = b`` of the local polytope, (2) of 000, with non-negative ``mu``."""
+    """``A mu = b`` of the local polytope, (2) of Franc & Laskov 2011, with non-negative ``mu``."""
     rows, right = [], []
     for own in example.node:
         row = np.zeros(len(example.loss))

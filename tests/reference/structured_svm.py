@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -113,3 +113,12 @@ def solve_structured_svm(
     if not (abs(value - dual) <= gap * scale and worst <= gap * max(1.0, float(np.abs(weights).max(initial=0.0)))):
         raise RuntimeError(f"reference: {answer.status}, primal {value}, dual {dual}, cone violated by {worst}")
     return SVMSolution(weights, value, dual, np.array([hinge(p, weights) for p in examples]), alpha, mu)
+
+
+def solve_margin_model(model: Any, c: Sequence[float], gap: float = 1e-9) -> SVMSolution:
+    """The enumerated M3N of a bound model with its cone, for the Hamming loss."""
+    planes = [
+        enumerate_planes(model.truth(j), model.n_labels, lambda y, j=j: model.feature(j, y), lambda t, y: float((t != y).sum()))
+        for j in range(model.n_examples)
+    ]
+    return solve_structured_svm(planes, c, model.cone.matrix.toarray(), gap)

@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from model_cases import CASES
 from sklearn.base import clone
+from storage.model_cases import CASES
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, MaxsumError, ModelFileError

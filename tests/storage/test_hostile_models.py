@@ -15,12 +15,12 @@ import warnings
 import zipfile
 from dataclasses import replace
 
-import fixtures
 import numpy as np
 import pytest
-from model_cases import CASES
 from reference.mutations import mutate_container
 from sklearn.base import clone
+from storage import fixtures
+from storage.model_cases import CASES
 
 import maxsum as ms
 from maxsum.core.errors import MaxsumError, ModelFileError
@@ -58,7 +58,7 @@ def refused(path, words):
 
 
 @pytest.mark.parametrize("path", sorted(fixtures.FOLDER.glob("*.maxsum")), ids=lambda path: path.stem)
-def test_models_of_every_version_are_read(path):
+def test_fault_60_models_of_every_version_are_read(path):
     new = {"tagger": fixtures.NEW_TEXT, "grid": fixtures.NEW_IMAGE, "table": fixtures.NEW_ROWS}[path.stem.rpartition("_v")[0]]
     expected = json.loads(path.with_suffix(".json").read_text())
     found = fixtures.answers(ms.load_model(path), new)
@@ -88,7 +88,7 @@ def test_flipped_bits_are_refused(whole, tmp_path):
         refused(tmp_path / "m", "model file")
 
 
-def test_newer_versions_are_refused(whole, tmp_path):
+def test_fault_60_newer_versions_are_refused(whole, tmp_path):
     header, rest = taken_apart(whole)
     text = json.dumps(header).encode()
     (tmp_path / "m").write_bytes(replace(FILE, version=2).seal(struct.pack("<Q", len(text)) + text + rest))
@@ -118,7 +118,7 @@ class Canary:
         return open, (str(self.path), "w")
 
 
-def test_pickles_and_zip_bombs_are_refused(whole, tmp_path):
+def test_fault_58_59_pickles_and_zip_bombs_are_refused(whole, tmp_path):
     canary = Canary(tmp_path / "executed")
     (tmp_path / "p").write_bytes(pickle.dumps(canary))
     refused(tmp_path / "p", "is no model file")
@@ -163,7 +163,7 @@ def test_pickles_and_zip_bombs_are_refused(whole, tmp_path):
         (lambda h: h["objective"].__setitem__("surrogate", "qp"), "not convex"),
     ],
 )
-def test_hostile_headers_are_refused(whole, tmp_path, change, words):
+def test_fault_59_hostile_headers_are_refused(whole, tmp_path, change, words):
     header, rest = taken_apart(whole)
     change(header)
     (tmp_path / "m").write_bytes(put_together(header, rest))

@@ -9,13 +9,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from model_cases import CASES, GRID, SEQUENCE, TABLE, rbf
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from storage.model_cases import CASES, GRID, SEQUENCE, TABLE, rbf
 
 import maxsum as ms
-from maxsum.core.errors import InvalidSampleError, ModelFileError, NotFittedError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, ModelFileError, NotFittedError
 from maxsum.models import Convex, Kernel, Trees
 from maxsum.storage import read_header, verify_model
 
@@ -262,5 +262,5 @@ def test_a_loaded_model_still_checks_its_input(tmp_path):
     other = ms.load_model(tmp_path / "m")
     with pytest.raises(InvalidSampleError, match="4 features a node, but the model has 3"):
         other.predict([np.zeros((2, 4))])
-    with pytest.raises(InvalidSampleError, match="surrogate='likelihood'"):
+    with pytest.raises(InvalidParameterError, match="surrogate='likelihood'"):
         other.predict_marginals([np.zeros((2, 3))])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from . import show
 from .common import BAD_INPUT, OK
 
@@ -37,12 +37,12 @@ def run_bench(names: list[str], full: bool, list_them: bool, json: bool) -> int:
             Console().print("Benchmarks: " + (", ".join(found) if found else "the built-in one"), highlight=False)
         return OK
     if names and folder is None:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"the benchmark {names[0]!r} is part of the repository, which is not here: go to its folder, or run `maxsum bench` alone."
         )
     if names and folder is not None:
         if json:
-            raise InvalidSampleError("--json is for the built-in benchmark; those of the repository print Markdown.")
+            raise InvalidParameterError("--json is for the built-in benchmark; those of the repository print Markdown.")
         command = [sys.executable, "-m", "benchmarks", *names, *([] if full else ["--quick"])]
         return OK if subprocess.run(command, cwd=folder, check=False).returncode == 0 else BAD_INPUT
     rows = [own() for own in (_chains, _grid, _training)]

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ..core.errors import CertificateError, InfeasibleError, MaxsumError, UnsupportedProblemError
+from ..core.errors import CertificateError, InfeasibleError, InvalidParameterError, MaxsumError
 
 OK, CLAIM_FAILED, BAD_INPUT, INFEASIBLE, NO_LABELLING, UNFINISHED, NOT_CHECKED = range(7)
 
@@ -56,7 +56,7 @@ def known_solver(name: str) -> str:
 
     by_name = {known.lower(): known for known in SOLVERS}
     if name.lower() not in by_name:
-        raise UnsupportedProblemError(f"there is no solver {name!r}; wanted one of {', '.join(SOLVERS)}.")
+        raise InvalidParameterError(f"there is no solver {name!r}; wanted one of {', '.join(SOLVERS)}.")
     return by_name[name.lower()]
 
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ..learning.certificate import LearningVerification
 
 _PALETTE = ("#1f3a5f", "#3d8eb9", "#9fd3c7", "#f6e6b4", "#f2a65a", "#d1495b", "#7d3c6b", "#4a4a4a")
-_NOISE = 0.8
-_TRAINING = 6
-_TRAINING_SIZE = 32
-_TOL = 0.02
+_NOISE = 0.8  # standard deviation of pixels whose levels are 1 apart: single pixels mislead, neighbours do not
+_TRAINING = 6  # images to learn from: learned in seconds
+_TRAINING_SIZE = 32  # their height and width
+_TOL = 0.02  # relative gap of the training: a demonstration shall be quick
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import CertificateError, CheckpointError, CheckTimeout, InvalidSampleError, MaxsumError
+from ..core.errors import CertificateError, CheckpointError, CheckTimeout, InvalidParameterError, MaxsumError
+from ..core.parameters import OneOf, check_value
 from ..core.result import Termination
 from .forms import TASKS, Content, Form, guess_task, make_form
-from .options import CONFIGS, checked, read_config, split
+from .options import CONFIGS, checked, read_config, split_settings
 from .progress import Progress, check_line
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
@@ -27,9 +28,10 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "graph": {"potentials": "auto"},
 }
 N_VALUES = 14
-# A check gets so many seconds, and so much of --time-limit, though training has used up all of that: most checks end in less than a quarter
-# of the time of their training, and an unchecked proof is worth less than a command that ends a little earlier.
-_LEAST_SECONDS, _LEAST_SHARE = 2.0, 0.25
+# Seconds of a check though training has used up all of --time-limit: an unchecked proof is worth less than a command that ends
+# a little earlier.
+_LEAST_SECONDS = 2.0
+_LEAST_SHARE = 0.25  # the same as a share of the limit: most checks end in less than a quarter of the time of their training
 
 
 class Plan(NamedTuple):
@@ -66,42 +68,41 @@ def make_plan(paths: list[Path], options: dict[str, Any], sets: dict[str, Any]) 
     config = paths[0] if paths and paths[0].suffix.lower() in CONFIGS and (len(paths) == 2 or paths[0].is_file()) else None
     rest = paths[1:] if config is not None else paths
     if len(paths) == 2 and config is None:
-        raise InvalidSampleError(f"{paths[0]} is no CONFIG file; wanted .toml or .json before the data.")
+        raise InvalidParameterError(f"{paths[0]} is no CONFIG file; wanted .toml or .json before the data.")
     if len(rest) > 1 or len(paths) > 2:
-        raise InvalidSampleError(f"there are {len(paths)} files, wanted DATA, or CONFIG and DATA.")
+        raise InvalidParameterError(f"there are {len(paths)} files, wanted DATA, or CONFIG and DATA.")
     given = checked({} if config is None else read_config(config))
     base = Path() if config is None else config.parent
     settings = given | checked(sets) | checked(options)
     data = rest[0] if rest else None if "data" not in given else base / given["data"]
     if data is None:
-        raise InvalidSampleError("there are no data to learn from; wanted maxsum fit DATA, or data = ... in CONFIG.")
+        raise InvalidParameterError("there are no data to learn from; wanted maxsum fit DATA, or data = ... in CONFIG.")
     if "edges" in given and "edges" not in {**checked(sets), **checked(options)}:
         settings["edges"] = str(base / given["edges"])
     out = options.get("out") or (str(base / given["out"]) if "out" in given else None)
     if out is None:
-        raise InvalidSampleError("where does the model go? Say --out MODEL.")
+        raise InvalidParameterError("where does the model go? Say --out MODEL.")
     task = settings.get("task") or guess_task(data, settings)
-    if task not in TASKS:
-        raise InvalidSampleError(f"task is {task!r}, wanted one of {', '.join(TASKS)}.")
-    parameters, reader = split(settings, task)
+    check_value("task", task, OneOf(*TASKS))
+    parameters, reader = split_settings(settings, task)
     cv = bool(settings.get("cv", "Cs" in parameters))
     if cv and "C" in parameters:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             "C is given beside cv, which chooses it; leave one of them out, or give values to choose from as Cs."
         )
     if not cv and (extra := {"Cs", "cv", "cv_tol"} & set(parameters)):
-        raise InvalidSampleError(f"{', '.join(sorted(extra))} given without cv; say --cv to choose C.")
+        raise InvalidParameterError(f"{', '.join(sorted(extra))} given without cv; say --cv to choose C.")
     return Plan(data, Path(out), task, _DEFAULTS[task] | parameters, reader, cv)
 
 
 def check_out(out: Path, data: Path) -> None:
     """Refuse, before hours of training, what cannot be written."""
     if out.is_dir():
-        raise InvalidSampleError(f"{out} is a folder, wanted the name of a file for the model.")
+        raise InvalidParameterError(f"{out} is a folder, wanted the name of a file for the model.")
     if not out.absolute().parent.is_dir():
         raise FileNotFoundError(2, "the folder does not exist; make it first", str(out.absolute().parent))
     if out.exists() and data.exists() and out.samefile(data):
-        raise InvalidSampleError(f"the model would replace the data {data}; name another file.")
+        raise InvalidParameterError(f"the model would replace the data {data}; name another file.")
 
 
 def checkpoint_files(path: Path) -> list[Path]:
@@ -135,7 +136,7 @@ def train(
 ) -> list[str]:
     """Fit an estimator, which SIGTERM and Ctrl-C end with the best so far; returns the words of its warnings."""
     if seconds is not None and checkpoint is None:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             "--checkpoint-seconds is given, but no checkpoint; wanted --checkpoint FILE or --resume with it."
         )
     if checkpoint is not None:
@@ -211,7 +212,7 @@ def make_estimator(plan: Plan, form: Form, content: Content) -> Any:
     names = set(estimator.get_params(deep=False))
     for name in own:
         if name not in names:
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"{name} is no parameter of {type(estimator).__name__}; leave it out for {plan.task} data."
             )
     return estimator.set_params(**own)
@@ -226,10 +227,11 @@ def default_C(task: str, content: Content) -> float:
 
 
 def as_int(label: Any) -> int:
+    """A class as a whole number, as palettes and grey levels have them."""
     try:
         return int(label)
     except ValueError:
-        raise InvalidSampleError(f"classes name {label!r}, wanted whole numbers, as of palettes and grey levels.") from None
+        raise InvalidParameterError(f"classes name {label!r}, wanted whole numbers, as of palettes and grey levels.") from None
 
 
 def save_fitted(fitted: Fitted, plan: Plan, checkpoint: Path | None, proof: bool = False) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..core.errors import CertificateError, InvalidSampleError
+from ..core.errors import CertificateError, InvalidParameterError
 from .common import CLAIM_FAILED, NOT_CHECKED, OK, UNFINISHED, JsonOption, exit_codes
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="What `maxsum fit` wrote.")]
@@ -108,11 +108,11 @@ def fit(
     }  # fmt: skip
     with exit_codes(), contextlib.ExitStack() as stack:
         if save_data is not None and (shards is not None or not proof):
-            raise InvalidSampleError("--save-data is for --proof, and not for --shards; leave it out, or say --proof too.")
+            raise InvalidParameterError("--save-data is for --proof, and not for --shards; leave it out, or say --proof too.")
         if shards is None:
             plan = make_plan(paths or [], options, read_sets(set_ or []))
             if scheduler is not None or workers is not None:
-                raise InvalidSampleError(
+                raise InvalidParameterError(
                     "--scheduler and --workers are for --shards FOLDER; --jobs sets the threads of other data."
                 )
         else:
@@ -196,7 +196,7 @@ def predict(
     with exit_codes():
         if sharding.is_sharded(data):
             if certificate or keep_known or solver or edges:
-                raise InvalidSampleError(
+                raise InvalidParameterError(
                     "--certificate, --keep-known, --solver and --edges are not for shards; leave them out."
                 )
             labelled = sharding.predict_shards(model, data, out, scheduler, workers)

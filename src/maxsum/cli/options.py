@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core.errors import InvalidSampleError, ParseError
+from ..core.errors import InvalidParameterError, ParseError
+from ..core.parameters import Elsewhere, Flag, Instance, Real, WholeNumber
 from .forms import TASKS
 
-_LARGEST_CONFIG = 1 << 20
+_LARGEST_CONFIG = 1 << 20  # bytes of a file of settings; more is another kind of file
 CONFIGS = (".toml", ".json")
 
 
@@ -83,6 +84,14 @@ KEYS = {
     "self_loops": Key("text", "error, or drop", "", ("graph",)),
 }
 _RUN = {"data", "out", "task", "cv"}
+_VALUES = {
+    "number": Real(),
+    "whole": WholeNumber(),
+    "text": Instance(str, wanted="a text"),
+    "flag": Flag("true or false"),
+    "any": Elsewhere("what the estimator or the reader takes"),
+}
+_LISTS = {"names": "a list of names", "list": "a list of texts", "numbers": "a list of numbers"}
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -107,7 +116,7 @@ def read_sets(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
-            raise InvalidSampleError(f"--set is {pair!r}, wanted name=value.")
+            raise InvalidParameterError(f"--set is {pair!r}, wanted name=value.")
         own = known(name, "--set")
         try:
             value = json.loads(text)
@@ -125,7 +134,7 @@ def known(name: str, where: str) -> str:
     near = difflib.get_close_matches(own.lower(), [key.lower() for key in KEYS], 1, 0.5)
     real = {key.lower(): key for key in KEYS}
     hint = f"did you mean {real[near[0]]!r}?" if near else f"known are {', '.join(KEYS)}."
-    raise InvalidSampleError(f"{where}: there is no setting {name!r}; {hint}")
+    raise InvalidParameterError(f"{where}: there is no setting {name!r}; {hint}")
 
 
 def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,18 +144,9 @@ def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(name: str, value: Any) -> Any:
     kind = KEYS[name].kind
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind == "number" and number:
-        return float(value)
-    if kind == "whole" and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if kind == "text" and isinstance(value, str):
-        return value
-    if kind == "flag" and isinstance(value, bool):
-        return value
-    if kind == "any":
-        return value
-    if kind in ("names", "list", "numbers"):
+    if kind in _VALUES and _VALUES[kind].holds(value):
+        return float(value) if kind == "number" else value
+    if kind in _LISTS:
         items = value.split(",") if isinstance(value, str) and kind != "list" else value
         items = [value] if isinstance(items, (str, int, float)) else items
         if isinstance(items, list) and items and all(isinstance(item, (str, int, float)) for item in items):
@@ -155,25 +155,17 @@ def _value(name: str, value: Any) -> Any:
                 return [float(item) for item in own] if kind == "numbers" else own
             except ValueError:
                 pass
-    words = {
-        "number": "a number",
-        "whole": "a whole number",
-        "text": "a text",
-        "flag": "true or false",
-        "names": "a list of names",
-        "list": "a list of texts",
-        "numbers": "a list of numbers",
-    }
-    raise InvalidSampleError(f"{name} is {value!r}, wanted {words[kind]}: {KEYS[name].what}.")
+    words = _LISTS[kind] if kind in _LISTS else _VALUES[kind].words
+    raise InvalidParameterError(f"{name} is {value!r}, wanted {words}: {KEYS[name].what}.")
 
 
-def split(settings: Mapping[str, Any], task: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_settings(settings: Mapping[str, Any], task: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters of the estimator, and settings of the reader; refuses settings of other tasks."""
     parameters, reader = {}, {}
     for name, value in settings.items():
         key = KEYS[name]
         if task not in key.tasks:
-            raise InvalidSampleError(f"{name} is a setting for {' and '.join(key.tasks)} data, but these are {task} data.")
+            raise InvalidParameterError(f"{name} is a setting for {' and '.join(key.tasks)} data, but these are {task} data.")
         if key.parameter:
             parameters[key.parameter] = value
         elif name not in _RUN:

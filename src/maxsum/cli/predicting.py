@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.files.store import atomic
 from ..core.result import Result
 from .forms import Content, Form
@@ -28,7 +28,7 @@ def predict(estimator: Any, form: Form, content: Content, certificate: bool, sol
     options: dict[str, Any] = {}
     if keep:
         if form.task != "graph":
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"--keep-known is for graphs, where labels of some nodes are known; these are {form.task} data."
             )
         if content.y is not None:
@@ -117,10 +117,10 @@ def check_target(out: Path, data: Path, form: Form) -> None:
     """Refuse to write over what was given."""
     for own in form.inputs(data):
         if out.exists() and own.exists() and out.samefile(own):
-            raise InvalidSampleError(f"predictions would replace {own}; name another place with --out.")
+            raise InvalidParameterError(f"predictions would replace {own}; name another place with --out.")
     if not out.absolute().parent.is_dir():
         raise FileNotFoundError(2, "the folder does not exist; make it first", str(out.absolute().parent))
     if form.task != "image" and out.is_dir():
-        raise InvalidSampleError(f"{out} is a folder, wanted the name of a file.")
+        raise InvalidParameterError(f"{out} is a folder, wanted the name of a file.")
     if form.task == "image" and out.is_file():
-        raise InvalidSampleError(f"{out} is a file, wanted the name of a folder for the label images.")
+        raise InvalidParameterError(f"{out} is a file, wanted the name of a folder for the label images.")

@@ -15,7 +15,7 @@ from ..core.result import TracePoint
 if TYPE_CHECKING:
     from ..learning.result import LearningPoint
 
-_INTERVAL = 0.1
+_INTERVAL = 0.1  # seconds between two lines of progress: faster than eyes read, slower than terminals draw
 
 
 class Progress:

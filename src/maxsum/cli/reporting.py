@@ -7,11 +7,11 @@ import math
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..core.errors import InvalidSampleError, ParseError
+from ..core.errors import InvalidParameterError, InvalidSampleError, ParseError
 from ..core.files.store import atomic
 from .common import is_model
 
-_LARGEST_LOG = 1 << 28
+_LARGEST_LOG = 1 << 28  # bytes of a log that is read into memory
 
 
 def write_page(source: Path, data: Path | None, out: Path, title: str | None, edges: str | None) -> str:
@@ -19,7 +19,7 @@ def write_page(source: Path, data: Path | None, out: Path, title: str | None, ed
     if is_model(source):
         return _model_page(source, data, out, title, edges)
     if data is not None:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"{source} is no model, so there is nothing to predict {data} with; wanted MODEL and DATA, or RUN alone."
         )
     return _run_page(source, out, title)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import CheckpointError, InvalidSampleError
+from ..core.errors import CheckpointError, InvalidParameterError
 from ..shards.dataset import MANIFEST, ShardedDataset
 from .fitting import Fitted, Plan, check_out, make_plan, train
 from .forms import Content
@@ -38,7 +38,7 @@ def workers(scheduler: str | None, n_workers: int | None) -> Iterator[Any]:
     from ..learning import Processes, Serial, as_executor
 
     if scheduler is not None and n_workers is not None:
-        raise InvalidSampleError("--scheduler and --workers are given; wanted one of them: a cluster has its own workers.")
+        raise InvalidParameterError("--scheduler and --workers are given; wanted one of them: a cluster has its own workers.")
     with as_executor(scheduler) if scheduler is not None else Processes(n_workers) if n_workers else Serial() as executor:
         yield executor
 
@@ -49,14 +49,16 @@ def make_shard_plan(
     """The plan of `maxsum fit`, and the shards."""
     dataset = ShardedDataset(folder)
     if options.get("task") not in (None, dataset.kind):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"--task is {options['task']}, but the shards hold samples of kind {dataset.kind}; leave it out."
         )
     plan = make_plan([*paths, folder], {**options, "task": dataset.kind}, sets)
     if plan.cv:
-        raise InvalidSampleError("--cv is given with --shards; choose C on a part of the data in memory, then give it as --C.")
+        raise InvalidParameterError(
+            "--cv is given with --shards; choose C on a part of the data in memory, then give it as --C."
+        )
     if plan.reader:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"{next(iter(plan.reader))} is a setting of readers; shards have been read already. Leave it out."
         )
     return plan, dataset

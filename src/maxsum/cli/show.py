@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..core.answers import Answer
+from ..core.answers import AnswerClaims
 from ..core.certificate import Verification
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result
@@ -78,10 +78,12 @@ def _facts(result: Result) -> dict[str, Any]:
 
 
 def result_json(problem: Problem, result: Result, file: Path) -> dict[str, Any]:
+    """What `solve --json` prints."""
     return {"file": str(file), "problem": _sizes(problem), **_facts(result), "labels": result.labels}
 
 
-def verification_json(claim: Answer, proven: Verification | None, fault: str, file: Path, answer: Path) -> dict[str, Any]:
+def verification_json(claim: AnswerClaims, proven: Verification | None, fault: str, file: Path, answer: Path) -> dict[str, Any]:
+    """What `verify --json` prints: the claims, and what was proven or is wrong."""
     return {
         "file": str(file),
         "answer": str(answer),
@@ -98,6 +100,7 @@ def verification_json(claim: Answer, proven: Verification | None, fault: str, fi
 
 
 def info_json(problem: Problem, solvers: Mapping[str, Support], file: Path) -> dict[str, Any]:
+    """What `info --json` prints: sizes, structure, and which solvers take the problem."""
     facts = asdict(problem.structure())
     return {
         "file": str(file),
@@ -120,6 +123,7 @@ class Demo(NamedTuple):
 
 
 def demo_json(demo: Demo) -> dict[str, Any]:
+    """What `demo --json` prints."""
     return {
         "learning": _learning_facts(demo.learned),
         "problem": _sizes(demo.problem),
@@ -192,6 +196,7 @@ def _time(result: Result) -> str:
 
 
 def print_result(problem: Problem, result: Result, file: Path, costs: bool = False) -> None:
+    """A table of an answer; ``costs`` shows minimised costs beside scores."""
     rows = [("problem", _line(problem)), ("solver", escape(result.solver)), ("score", f"{result.score:.10g}")]
     if costs:
         rows.append(("cost", f"{-result.score:.10g}"))
@@ -207,7 +212,8 @@ def print_result(problem: Problem, result: Result, file: Path, costs: bool = Fal
     _print_rows(str(file), rows)
 
 
-def print_verification(claim: Answer, proven: Verification | None, fault: str, costs: bool = False) -> None:
+def print_verification(claim: AnswerClaims, proven: Verification | None, fault: str, costs: bool = False) -> None:
+    """A table of claims and of what was proven, or the fault."""
     rows = [
         ("claimed by", escape(claim.solver)),
         ("claimed score", f"{claim.score:.10g}"),
@@ -225,6 +231,7 @@ def print_verification(claim: Answer, proven: Verification | None, fault: str, c
 
 
 def print_info(problem: Problem, solvers: Mapping[str, Support], file: Path) -> None:
+    """A table of a problem's sizes and structure, and one of the solvers that take it."""
     facts = problem.structure()
     states = problem.n_states
     spread = "" if not len(states) or states.min() == states.max() else f" (from {states.min()} to {states.max()} a node)"
@@ -253,6 +260,7 @@ def _yes(fact: bool) -> str:
 
 
 def print_demo(demo: Demo) -> None:
+    """Tables of the demonstration: what was learned, what was found, and the pictures."""
     learned, proven = demo.learned.net.result_, demo.learned.verified
     rows = [
         ("training", f"{demo.learned.n_training} images, {_count(len(demo.learned.net.weights_), 'weight')}"),

@@ -15,10 +15,11 @@ from rich.table import Table
 from .fitting import Fitted, Plan
 from .show import _count, _print_rows
 
-_MOST_CLASSES = 40
+_MOST_CLASSES = 40  # rows of the table of classes, about a screen; the most frequent ones are shown
 
 
 def fit_json(fitted: Fitted, plan: Plan, checkpoint: Path | None) -> dict[str, Any]:
+    """What `fit --json` prints."""
     result = fitted.estimator.result_
     names = ("learner", "objective", "lower_bound", "gap", "relative_gap", "n_iter", "n_oracle_calls", "seconds", "message")
     return {
@@ -45,6 +46,7 @@ def _C(estimator: Any) -> float:
 
 
 def print_fit(fitted: Fitted, plan: Plan, checkpoint: Path | None) -> None:
+    """A table of a training: the learner, the objective, its gap, and where the model is."""
     estimator, result = fitted.estimator, fitted.estimator.result_
     chosen = ""
     if hasattr(estimator, "C_"):
@@ -85,6 +87,7 @@ def _certificate(fitted: Fitted) -> str:
 
 
 def print_predicted(out: Path, words: str, proven: Mapping[str, Any] | None, file: Path | None) -> None:
+    """A table of predictions: where they are, and what is proven of them."""
     rows = [("data", escape(words)), ("predictions", escape(str(out)))]
     if proven is not None:
         rows += _proven_rows(proven)
@@ -103,6 +106,7 @@ def _proven_rows(proven: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def print_scores(found: Mapping[str, Any], proven: Mapping[str, Any] | None, words: str, title: str) -> None:
+    """Tables of scores: of all labels, and of each class."""
     names = {
         "accuracy": "labels right",
         "samples_right": "samples all right",
@@ -147,6 +151,7 @@ def _print_classes(title: str, rows: Sequence[Mapping[str, Any]], columns: Seque
 
 
 def print_model(header: Mapping[str, Any], file: Path) -> None:
+    """A table of a model file, from its header alone."""
     result, notes = header["result"], header.get("notes") or {}
     objective = header["objective"]
     size = next((shape for name, _, shape in header["arrays"] if name == "weights"), [0])

@@ -49,7 +49,11 @@ from .scale import score_rounding
 from .search_certificate import MAX_EFFORT, MAX_PASSES, SearchCertificate
 from .validation import LARGEST, as_labels
 
-_VERSION, _OLD_VERSION = 2, 1
+_VERSION = 2  # of the format of answer files: what is written
+_OLD_VERSION = 1  # the oldest that is read
+_TEXT_LIMIT = 200  # bytes of a text in an answer, so that a file from a stranger cannot fill a terminal
+# Bytes of a member up to which it is deflated: reading one never allocates much more than that beyond the file's size.
+_INFLATED = 2**25
 _COMMON = {"answer", "form", "solver", "score", "bound"}
 _SINCE_2 = {"guarantee"}
 _OLD_BOXES = ("parent", "node", "label", "relation", "message_set")
@@ -62,20 +66,17 @@ _FORMS: dict[str, set[str]] = {
     "search": {*_BOXES, "ptr", "index", "value", "level"},
     "quadratic": {"edge", "mu"},
 }
-_TEXT_LIMIT = 200
-_INFLATED = 2**25
-"""Bytes up to which a member is deflated: reading a file never allocates much more than its own size and this for each member."""
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class AnswerClaims:
     """What an answer file claims, and the certificate that is to prove it.
 
     Attributes
     ----------
     labels : ndarray of int32, shape (n_nodes,), or None
     score, bound : float
-        Claims; ``-inf`` and ``inf`` claim nothing, a bound of ``-inf`` claims infeasibility.
+        What is claimed; ``-inf`` and ``inf`` claim nothing, a bound of ``-inf`` claims infeasibility.
     certificate : Certificate or None
     solver : str
     guarantee : Guarantee or None
@@ -196,7 +197,7 @@ def _doubles(array: np.ndarray) -> np.ndarray:
 # ---- reading ---------------------------------------------------------------------------------------------------
 
 
-def read_answer(path: str | Path, problem: Problem) -> Answer:
+def read_answer(path: str | Path, problem: Problem) -> AnswerClaims:
     """Read an answer to ``problem``; `ParseError` if the file is broken, hostile or belongs to another problem."""
     where = str(path)
     with open(path, "rb") as file:
@@ -225,7 +226,7 @@ class _Reader:
         if len(self.names) != len(names):
             raise ParseError("the archive holds members that are not .npy arrays; it is no answer.")
 
-    def answer(self) -> Answer:
+    def answer(self) -> AnswerClaims:
         if "answer" not in self.names:
             raise ParseError("the archive has no member 'answer'; it is no answer file.")
         self.version = int(self.array("answer", "<i8", ()))
@@ -256,7 +257,7 @@ class _Reader:
         if word is not None and word not in list(Guarantee):
             raise ParseError(f"the guarantee is {word!r}, wanted one of {', '.join(Guarantee)}.")
         guarantee = None if word is None else Guarantee(word)
-        return Answer(labels, score, bound, self.certificate(form), self.text("solver"), guarantee)
+        return AnswerClaims(labels, score, bound, self.certificate(form), self.text("solver"), guarantee)
 
     def certificate(self, form: str) -> Certificate | None:
         if form == "messages":

@@ -62,7 +62,7 @@ class Cliques:
         return np.where(agree, self.weights[np.arange(len(self)), low], 0.0)
 
     def common(self, node: np.ndarray) -> np.ndarray:
-        """Largest share of each label that all members of a clique can have under node marginals: their least, (2) of 004."""
+        """Largest share of each label that all members of a clique can have under node marginals: their least, (2) of Taskar, Chatalbashev & Koller 2004."""
         return np.minimum.reduceat(node[self.nodes], self.ptr[:-1], axis=0) if len(self) else np.zeros((0, node.shape[1]))
 
     @classmethod

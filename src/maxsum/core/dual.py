@@ -295,6 +295,12 @@ def rounding(problem: Problem, messages: Messages) -> float:
     return UNIT * error
 
 
+def largest_rounding(n_terms: int, degree: int, score: float, message: float) -> float:
+    """What rounding can hide in a gap of ``n_terms`` terms, from their largest scores and messages alone: a few units in the last place of
+    the largest number that ``degree`` messages and a score make in a term, for every term. Coarser than `rounding`, and cheaper."""
+    return 8 * UNIT * (degree + 4) * n_terms * (score + (degree + 2) * message)
+
+
 def gap_rounding(problem: Problem) -> float:
     """Share of a gap summed up by kernels that rounding may hide: each term's own, and that of their plain sum."""
     degree = int(problem.graph.degrees.max(initial=0)) + int(np.diff(problem.cliques.ptr).max(initial=0))

@@ -59,8 +59,12 @@ class ParseError(MaxsumError, ValueError):
         self.line = line
 
 
+class InvalidParameterError(MaxsumError, ValueError):
+    """A setting that is not legal, or that does not go with another one: C, tol, the name of a solver, an option of the command line."""
+
+
 class InvalidSampleError(MaxsumError, ValueError):
-    """Observations, labels or parameters of a model that do not fit each other or are not legal numbers."""
+    """Observations, labels or weights of a model that do not fit each other or are not legal numbers."""
 
 
 class NotFittedError(MaxsumError, ValueError, AttributeError):

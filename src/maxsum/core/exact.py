@@ -18,7 +18,7 @@ from .scale import UNIT, chunks, table_centres
 if TYPE_CHECKING:
     from .problem import Messages, Problem
 
-_DIGITS = 53
+_DIGITS = 53  # binary digits of a float's mantissa
 
 
 def lowest_exponent(*arrays: Any) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .problem import Messages, Problem
 
 
-_ROUNDS = 10
+_ROUNDS = 10  # rounds of exclusion; what a round excludes falls fast, and fewer exclude less but nothing wrong
 
 
 def excluded_labels(problem: Problem, messages: Any, labels: Any) -> np.ndarray:

@@ -53,6 +53,7 @@ class TracePoint:
 
     @property
     def gap(self) -> float:
+        """``bound - score`` at that moment."""
         return self.bound - self.score
 
 
@@ -130,9 +131,9 @@ class Result:
         CertificateError
             If a claim does not hold.
         """
-        from .answers import Answer
+        from .answers import AnswerClaims
 
-        claims = Answer(self.labels, self.score, self.bound, self.certificate, self.solver, self.guarantee)
+        claims = AnswerClaims(self.labels, self.score, self.bound, self.certificate, self.solver, self.guarantee)
         return claims.verify(problem, exact=exact)
 
     @property

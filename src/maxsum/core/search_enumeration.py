@@ -11,8 +11,8 @@ from .search_passes import CHUNK
 if TYPE_CHECKING:
     from .problem import Problem
 
-# Losses are counted in units of what closes the box: coarse where whole numbers leave much room.
-_COARSE, _FINE = 22, 52
+_COARSE = 22  # binary digits of the units in which losses are counted where whole numbers leave much room: sums fit int32
+_FINE = 52  # and elsewhere: the digits of a float
 # Share that losses to nodes still open have in the choice of the next node (measured on radio link problems).
 _OPEN_SHARE = 0.3
 

@@ -21,9 +21,8 @@ from .search_passes import CHUNK, HELD
 if TYPE_CHECKING:
     from .problem import Problem
 
-_U = 2.0**-53
-# Binary digits by which messages may exceed the largest score before they are cut off.
-_MESSAGE_ROOM = 6
+_U = 2.0**-53  # unit of rounding: one operation is off by at most this share of its result
+_MESSAGE_ROOM = 6  # binary digits by which messages may exceed the largest score before they are cut off
 
 
 class Terms(NamedTuple):
@@ -40,10 +39,12 @@ class Terms(NamedTuple):
     value: np.ndarray  # (N, K, b)
 
     def pick(self, which: Any) -> Terms:
+        """The evaluation of some of the boxes."""
         return Terms(*(part[..., which] for part in self))
 
     @staticmethod
     def join(some: list[Terms], order: np.ndarray) -> Terms:
+        """One evaluation of several, their boxes in the given order."""
         return Terms(*(np.concatenate(field, axis=-1) for field in zip(*some, strict=True))).pick(order)
 
 
@@ -68,6 +69,7 @@ class Floats:
         self.cached: np.ndarray | None = None
 
     def room(self, room: float) -> float:
+        """The room that a box has, in these numbers."""
         return room
 
     def tables(self, part: slice) -> np.ndarray:
@@ -84,9 +86,11 @@ class Floats:
             return np.where(np.isfinite(table), table + 6 * _U * np.abs(table), -np.inf)
 
     def messages(self, messages: np.ndarray) -> np.ndarray:
+        """Messages, rounded up."""
         return messages + 8 * _U * np.abs(messages)
 
     def terms(self, domain: np.ndarray, messages: np.ndarray) -> Terms:
+        """Evaluate boxes: maxima are rounded up, values at the labelling down."""
         with np.errstate(invalid="ignore", over="ignore"):
             sizes = self.size[:, :, None] + self.gather(np.abs(messages))
             error = ((self.degree + 4) * _U)[:, None, None] * sizes
@@ -137,6 +141,7 @@ class Floats:
         return top + error, own + cliques.values(self.labels)[:, None] - error
 
     def bound(self, above: float) -> float:
+        """The bound on scores that ``above`` means, rounded up; without a labelling it is ``above`` the centres."""
         if self.labels is not None or not np.isfinite(above):
             return above
         parts = (np.array([above, self.problem.offset]), self.centre, edge_centres(self.problem))
@@ -145,6 +150,7 @@ class Floats:
         return float(np.nextafter(float(total + 4 * _U * sizes), np.inf))
 
     def enumerate(self, domain: np.ndarray, messages: np.ndarray, terms: Terms, room: float, limit: int) -> float:
+        """How far the box may lie above the labelling when its labellings are tried, at most ``limit`` partial ones."""
         above = float(terms.above[0])
         if not np.isfinite(above):
             return above
@@ -270,6 +276,7 @@ class Integers:
         return out
 
     def room(self, room: float) -> Any:
+        """The room that a box has, in units, rounded down."""
         return room if np.isinf(room) else math.floor(Fraction(room) / Fraction(2) ** self.exponent)
 
     def _table(self, e: int) -> np.ndarray:
@@ -282,6 +289,7 @@ class Integers:
         return self.cached[e]
 
     def tables(self, part: slice) -> np.ndarray:
+        """Tables of some edges in units, exactly."""
         if part.stop - part.start == self.n_edges:
             if self.all_tables is None:
                 self.all_tables = np.stack([self._table(e) for e in range(self.n_edges)])
@@ -289,6 +297,7 @@ class Integers:
         return np.stack([self._table(e) for e in range(part.start, part.stop)])
 
     def messages(self, messages: np.ndarray) -> np.ndarray:
+        """Messages in units: exactly, or rounded and cut off where units are int64."""
         if self.dtype is object:
             return self._sealed(to_integers(messages, self.exponent))
         with np.errstate(over="ignore"):
@@ -296,6 +305,7 @@ class Integers:
         return np.clip(scaled, -float(self.most), float(self.most)).astype(np.int64)
 
     def terms(self, domain: np.ndarray, messages: np.ndarray) -> Terms:
+        """Evaluate boxes exactly."""
         whole = self.messages(messages)
         plain = self.unary[:, :, None] - self.gather(whole)
         value = np.where(domain, plain, self.low)
@@ -321,6 +331,7 @@ class Integers:
         return Terms(above, by_label, empty, node, edge, value)
 
     def bound(self, above: Any) -> float:
+        """The bound on scores that ``above`` units mean: the next float that is not smaller."""
         if above == -np.inf:
             return -np.inf
         exact = Fraction(int(above)) * Fraction(2) ** self.exponent
@@ -330,6 +341,7 @@ class Integers:
         return nearest if Fraction(nearest) >= exact else float(np.nextafter(nearest, np.inf))
 
     def enumerate(self, domain: np.ndarray, messages: np.ndarray, terms: Terms, room: float, limit: int) -> Any:
+        """How far the box may lie above the labelling, in units, when at most ``limit`` partial labellings are tried."""
         above, whole = int(terms.above[0]), self.messages(messages)
         wanted = above - self.room(room) if room > -np.inf else 1
         shift = max(0, int(wanted).bit_length() - 60)  # their ratio alone counts: floats hold neither 2**1074 nor its inverse

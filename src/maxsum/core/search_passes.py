@@ -146,6 +146,7 @@ class Passes:
         return np.where(turned, table.transpose(0, 2, 1), table).astype(self.dtype)
 
     def do(self, step: _Step, messages: np.ndarray, unary: np.ndarray, domain: np.ndarray) -> None:
+        """One step of a pass: new messages of the step's nodes to their later neighbours, in many boxes at a time."""
         theta = unary[step.nodes] - np.add.reduceat(messages[step.mine], step.starts, axis=0)
         theta *= step.share[:, None, None]
         size = max(1, CHUNK // (messages.shape[1] * messages[0].size))

@@ -12,8 +12,10 @@ from .elimination import elimination_order
 if TYPE_CHECKING:
     from .problem import Problem
 
-_WIDTH_NODES = 20_000
-_WIDTH_LIMIT = 40
+_WIDTH_NODES = 20_000  # nodes up to which the width is looked for: a min-fill order of more takes seconds
+_WIDTH_LIMIT = 40  # width at which that is given up: 2^40 cells are beyond any junction tree
+# Labels up to which all quadruples of a table with forbidden pairs are looked at, K^4 of them; larger tables count as
+# violations.
 _LATTICE_LABELS = 32
 
 
@@ -76,6 +78,7 @@ class Structure:
 
 
 def analyse(problem: Problem) -> Structure:
+    """All structure facts of a problem, computed anew; `Problem.structure` keeps them."""
     graph = problem.graph
     witness = supermodularity_witness(problem)
     associative, potts = _associative(problem)

@@ -17,6 +17,7 @@ EXACT = 2**53
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
+    """The same array, which nobody can write to any more through this name."""
     array.flags.writeable = False
     return array
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import InvalidSampleError, ParseError
 from .tables import Table
 
-_MOST_VALUES = 1000
+_MOST_VALUES = 1000  # different words of a column up to which it is a category and not a text
 
 
 class ColumnCoder(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.errors import InvalidSampleError, ParseError
 from ..core.files.text import Limits
+from ..core.parameters import WholeNumber, check_value
 from .source import lines
 
 _LIMITS = Limits(bytes=1 << 30, cells=50_000_000)
@@ -78,8 +79,7 @@ def conll_features(sentence: Sequence[Sequence[str]], window: int = 2) -> list[d
     list of dicts
         Names of features to strings, one dict a token.
     """
-    if type(window) is not int or window < 0:
-        raise InvalidSampleError(f"window is {window!r}, wanted a whole number, 0 or more.")
+    check_value("window", window, WholeNumber(0, wanted="a whole number, 0 or more"))
     for i, token in enumerate(sentence):
         if isinstance(token, str) or len(token) < 2:
             raise InvalidSampleError(f"token {i} of the sentence is {token!r}, wanted a word and a part of speech.")

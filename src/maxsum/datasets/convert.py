@@ -27,7 +27,8 @@ from .sudoku_puzzles import solutions
 Arrays = dict[str, np.ndarray]
 Files = dict[str, Any]
 
-_LARGEST = 1 << 26
+_LARGEST = 1 << 26  # bytes of an archive that is read into memory; the published ones are smaller
+_VOID = 255  # label of pixels without a class
 _PARTS = ("train", "test")
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, KeyError, EOFError, RuntimeError, NotImplementedError, zlib.error, OSError)
 
@@ -65,17 +66,20 @@ def _split(parts: list[MultiLabelData], paths: list[Path], counts: tuple[tuple[i
 
 
 def scene(paths: list[Path]) -> Files:
+    """The Scene data (Boutell et al. 2004) as ``scene.npz``, its label counts compared with the published ones."""
     counts = ((227, 165, 197, 196, 277, 224), (200, 199, 200, 237, 256, 207))
     return {"scene.npz": _split(_libsvm_parts(paths, 294), paths, counts)}
 
 
 def yeast(paths: list[Path]) -> Files:
+    """The Yeast data (Elisseeff & Weston 2001) as ``yeast.npz``, its label counts compared with the published ones."""
     train = (476, 645, 598, 532, 441, 378, 261, 289, 98, 161, 198, 1128, 1116, 21)
     test = (286, 393, 385, 330, 281, 219, 167, 191, 80, 92, 91, 688, 683, 13)
     return {"yeast.npz": _split([read_arff(path, 14) for path in paths], paths, (train, test))}
 
 
 def usps(paths: list[Path]) -> Files:
+    """The USPS digits as ``usps.npz``: pixels from 0 to 1, class counts compared with the published ones."""
     train, test = (1194, 1005, 731, 658, 652, 556, 664, 645, 542, 644), (359, 264, 198, 166, 200, 160, 170, 147, 166, 177)
     found = _split(_libsvm_parts(paths, 256), paths, (train, test))
     for part in _PARTS:
@@ -126,6 +130,7 @@ CONLL = {
 
 
 def conll(paths: list[Path]) -> Files:
+    """The CoNLL-2000 chunking data as compressed text files, their SHA-256 compared with the known ones."""
     found: Files = {}
     for name, wanted in CONLL.items():
         try:
@@ -165,7 +170,8 @@ _DATE = re.compile(rb"<DATE>\s*(\d+)-([A-Z]{3})-(\d{4}) (\d\d:\d\d:\d\d)")
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _TOPICS = re.compile(rb"<TOPICS>(.*?)</TOPICS>", re.DOTALL)
 _TOPIC = re.compile(rb"<D>(.*?)</D>", re.DOTALL)
-_N_REUTERS = {"train": 9603, "test": 3299, "": 8676}
+_N_REUTERS = {"train": 9603, "test": 3299, "": 8676}  # stories of the ModApte split and unused ones, as published
+_N_MSRC = (335, 256)  # images of the training and the test half
 
 
 def reuters(paths: list[Path]) -> Files:
@@ -234,8 +240,6 @@ MSRC_CLASSES = {
     "mountain": (64, 0, 0),
 }
 """Names and colours of the classes of MSRC v2; black is void."""
-_VOID = 255
-_N_MSRC = (335, 256)
 
 
 def msrc(paths: list[Path]) -> Files:

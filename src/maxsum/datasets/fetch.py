@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, ParseError
+from ..core.errors import InvalidParameterError, ParseError
 from ..core.files.store import atomic
 from .source import MissingDataError, cache_folder, found_folder
 from .sources import SOURCES, Source
@@ -56,7 +56,7 @@ def download(
         What came is not the dataset.
     """
     if name not in SOURCES:
-        raise InvalidSampleError(f"there is no dataset {name!r} to download; wanted one of {', '.join(SOURCES)}.")
+        raise InvalidParameterError(f"there is no dataset {name!r} to download; wanted one of {', '.join(SOURCES)}.")
     source = SOURCES[name]
     cache = cache_folder() if folder is None else Path(folder)
     found = found_folder(name, source.files, cache)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
+from ..core.parameters import OneOf, Real, WholeNumber, check_value
 
 _COLOURS = np.array(
     [
@@ -78,7 +79,7 @@ def make_shapes(
     *,
     kind: str = "codes",
 ) -> Images:
-    """Coloured pieces of different shapes on a carpet, after the "Shape-Sorter" images of 003 §7.1 (carpet and 5 pieces).
+    """Coloured pieces of different shapes on a carpet, after the "Shape-Sorter" images of Franc & Savchynskyy 2008, §7.1 (carpet and 5 pieces).
 
     Discs, boxes, triangles, diamonds and crosses of random size and place, each of a colour of its own as far as there are
     colours; later ones lie on top of earlier ones.
@@ -103,10 +104,9 @@ def make_shapes(
     y : list of ndarray of int64, shape (height, width)
     """
     _check_sizes(n_images=n_images, height=height, width=width, n_labels=n_labels, n_objects=n_objects)
-    if kind not in ("codes", "rgb"):
-        raise InvalidSampleError(f"kind is {kind!r}, wanted 'codes' or 'rgb'.")
+    check_value("kind", kind, OneOf("codes", "rgb"))
     if n_labels < 2 or (kind == "rgb" and n_labels > len(_COLOURS)):
-        raise InvalidSampleError(f"n_labels is {n_labels}, wanted 2 or more, and at most {len(_COLOURS)} for rgb.")
+        raise InvalidParameterError(f"n_labels is {n_labels}, wanted 2 or more, and at most {len(_COLOURS)} for rgb.")
     _check_noise(noise, 1.0 if kind == "codes" else np.inf)
     random = _generator(random_state)
     X, y = [], []
@@ -157,17 +157,18 @@ def _inside(shape: str, down: np.ndarray, right: np.ndarray) -> np.ndarray:
 def _check_sizes(**sizes: Any) -> None:
     for name, size in sizes.items():
         least = 0 if name in ("n_images", "n_objects") else 1
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < least:
-            raise InvalidSampleError(f"{name} is {size!r}, wanted a whole number, {least} or more.")
+        check_value(name, size, WholeNumber(least, wanted=f"a whole number, {least} or more"))
 
 
 def _check_noise(noise: float, most: float) -> None:
-    if not (isinstance(noise, (int, float, np.number)) and 0 <= noise <= most and np.isfinite(noise)):
-        raise InvalidSampleError(f"noise is {noise!r}, wanted a number >= 0{'' if np.isinf(most) else f' and at most {most}'}.")
+    wanted = f"a number >= 0{'' if np.isinf(most) else f' and at most {most}'}"
+    check_value("noise", noise, Real(0.0, at_most=most, below=np.inf, wanted=wanted))
 
 
 def _generator(random_state: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
-        raise InvalidSampleError(f"random_state is {random_state!r}, wanted a whole number or a Generator ({error}).") from None
+        raise InvalidParameterError(
+            f"random_state is {random_state!r}, wanted a whole number or a Generator ({error})."
+        ) from None

@@ -11,9 +11,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from ..core.errors import InvalidGraphError, InvalidSampleError, ParseError
+from ..core.errors import InvalidGraphError, InvalidParameterError, ParseError
 from ..core.files.store import atomic
 from ..core.files.text import Limits, opened, shown
+from ..core.parameters import OneOf, check_value
 from .tables import Table, compression_of, read_table
 
 _LIMITS = Limits(bytes=1 << 29, cells=50_000_000)
@@ -74,7 +75,7 @@ def read_graph_tables(
             raise ParseError(f"there is {len(links.names)} column, wanted two with the ends of each edge.", links.path)
         ends = links.names[:2]
     if len(ends) != 2:
-        raise InvalidSampleError(f"ends is {ends!r}, wanted the names of two columns.")
+        raise InvalidParameterError(f"ends is {ends!r}, wanted the names of two columns.")
     name = own.names[0] if id is None else id
     return joined(own, own.texts(name), links, (links.texts(ends[0]), links.texts(ends[1])), self_loops)
 
@@ -83,8 +84,7 @@ def joined(
     nodes: Table, names: Sequence[str | None], links: Table, ends: tuple[Sequence[Any], Sequence[Any]], self_loops: str
 ) -> GraphTables:
     """Edges as rows of the node table, each pair once."""
-    if self_loops not in ("error", "drop"):
-        raise InvalidSampleError(f"self_loops is {self_loops!r}, wanted 'error' or 'drop'.")
+    check_value("self_loops", self_loops, OneOf("error", "drop"))
     row_of: dict[str, int] = {}
     for row, name in enumerate(names):
         if name is None:

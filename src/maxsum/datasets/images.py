@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, ParseError
+from ..core.errors import InvalidParameterError, InvalidSampleError, ParseError
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".bmp": "BMP"}
 MOST_PIXELS = 1 << 25
@@ -86,7 +86,7 @@ def _pairs(images: Path, masks: Path, suffix: str) -> dict[str, tuple[Path, Path
     targets = _files(masks, lambda stem: stem.endswith(suffix))
     same = images.resolve() == masks.resolve()
     if same and not suffix:
-        raise InvalidSampleError(f"images and masks are both in {images}; give mask_suffix to tell them apart.")
+        raise InvalidParameterError(f"images and masks are both in {images}; give mask_suffix to tell them apart.")
     sources = _files(images, lambda stem: not (same and stem.endswith(suffix)))
     if not sources:
         raise InvalidSampleError(f"{images} has no images; wanted files {', '.join(FORMATS)}.")
@@ -119,12 +119,14 @@ def _colour_table(colours: Mapping[Any, int] | None) -> dict[Any, int] | None:
         if len(numbers) not in (1, 3) or not all(
             isinstance(part, (int, np.integer)) and 0 <= part < 1 << 16 for part in numbers
         ):
-            raise InvalidSampleError(f"colours has the key {key!r}, wanted (red, green, blue) or one number, 0 or more.")
+            raise InvalidParameterError(f"colours has the key {key!r}, wanted (red, green, blue) or one number, 0 or more.")
         if not isinstance(label, (int, np.integer)) or label < -1:
-            raise InvalidSampleError(f"colours has the label {label!r}, wanted a whole number, 0 or more, or -1 for unknown.")
+            raise InvalidParameterError(
+                f"colours has the label {label!r}, wanted a whole number, 0 or more, or -1 for unknown."
+            )
         table[plain] = int(label)
     if len({isinstance(key, tuple) for key in table}) != 1:
-        raise InvalidSampleError("colours is empty or mixes triples and numbers; wanted one kind.")
+        raise InvalidParameterError("colours is empty or mixes triples and numbers; wanted one kind.")
     return table
 
 

@@ -9,11 +9,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, ParseError
+from ..core.errors import InvalidParameterError, InvalidSampleError, ParseError
 from ..core.files.store import atomic
 from .images import FORMATS, _opened
 
-_MOST_COLOURS = 256
+_MOST_COLOURS = 256  # colours of all masks together; more are a picture, not labels
 
 
 class MaskCode(NamedTuple):
@@ -161,4 +161,4 @@ def _as_unknown(given: Any, kind: str) -> Any:
         return int(text)
     except ValueError:
         wanted = "a colour as #rrggbb" if kind == "colour" else "a whole number"
-        raise InvalidSampleError(f"unknown is {given!r}, wanted {wanted}, as the masks are of kind {kind}.") from None
+        raise InvalidParameterError(f"unknown is {given!r}, wanted {wanted}, as the masks are of kind {kind}.") from None

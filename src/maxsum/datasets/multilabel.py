@@ -11,14 +11,15 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, ParseError
+from ..core.errors import InvalidParameterError, ParseError
 from ..core.files.text import Limits, shown
+from ..core.parameters import Maybe, OneOf, WholeNumber, check_value
 from ..core.validation import LARGEST
 from .source import lines
 
 _LIMITS = Limits(bytes=1 << 30, cells=50_000_000)
-_MOST_NAMES = 1_000_000
-_LARGEST_INDEX = 2**31 - 2
+_MOST_NAMES = 1_000_000  # attributes and nominal values of a file: memory is not trusted to strangers
+_LARGEST_INDEX = 2**31 - 2  # largest feature number that fits int32 with one to spare
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{'\"]+)\s*(\S.*)", re.IGNORECASE)
 _ITEM = re.compile(rf"\s*({_QUOTED}|[^,'\"]*)\s*(,|$)")
@@ -65,12 +66,11 @@ def read_arff(path: str | os.PathLike[str], n_labels: int | Sequence[str], *, la
     ParseError
         The file is broken, too large, or has missing values or attributes of other types.
     """
-    if labels not in ("last", "first"):
-        raise InvalidSampleError(f"labels is {labels!r}, wanted 'last' or 'first'.")
+    check_value("labels", labels, OneOf("last", "first"))
     if isinstance(n_labels, str) or not isinstance(n_labels, (int, np.integer, Sequence)) or isinstance(n_labels, bool):
-        raise InvalidSampleError(f"n_labels is {n_labels!r}, wanted a number or a list of names.")
+        raise InvalidParameterError(f"n_labels is {n_labels!r}, wanted a number or a list of names.")
     if isinstance(n_labels, Sequence) and not all(isinstance(name, str) for name in n_labels):
-        raise InvalidSampleError("n_labels has names that are not strings.")
+        raise InvalidParameterError("n_labels has names that are not strings.")
     return _Arff(Path(path), _LIMITS).read(n_labels, labels)
 
 
@@ -107,9 +107,9 @@ def read_libsvm_multilabel(
     """
     known = None if labels is None else [int(label) for label in labels]
     if known is not None and len(set(known)) != len(known):
-        raise InvalidSampleError("labels has a label twice, wanted different ones.")
-    if n_features is not None and not 0 <= n_features <= _LARGEST_INDEX + 1:
-        raise InvalidSampleError(f"n_features is {n_features}, wanted 0 to {_LARGEST_INDEX + 1}.")
+        raise InvalidParameterError("labels has a label twice, wanted different ones.")
+    most = _LARGEST_INDEX + 1
+    check_value("n_features", n_features, Maybe(WholeNumber(0, most, wanted=f"0 to {most}")))
     return _libsvm(Path(path), _LIMITS, known, n_features, zero_based)
 
 

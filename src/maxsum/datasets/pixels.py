@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 
 PIXEL_FEATURES = ("colour", "mean", "spread", "position")
 
@@ -34,11 +34,11 @@ def pixel_features(
     """
     for kind in kinds:
         if kind not in PIXEL_FEATURES:
-            raise InvalidSampleError(f"pixel features name {kind!r}, wanted some of {', '.join(PIXEL_FEATURES)}.")
+            raise InvalidParameterError(f"pixel features name {kind!r}, wanted some of {', '.join(PIXEL_FEATURES)}.")
     if not kinds:
-        raise InvalidSampleError(f"pixel features are empty, wanted some of {', '.join(PIXEL_FEATURES)}.")
+        raise InvalidParameterError(f"pixel features are empty, wanted some of {', '.join(PIXEL_FEATURES)}.")
     if type(window) is not int or window < 1 or window % 2 == 0:
-        raise InvalidSampleError(f"window is {window!r}, wanted an odd whole number.")
+        raise InvalidParameterError(f"window is {window!r}, wanted an odd whole number.")
     from scipy.ndimage import uniform_filter
 
     colour = 2.0 * np.asarray(image, dtype=np.float64) - 1.0

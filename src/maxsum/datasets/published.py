@@ -23,7 +23,7 @@ from .webkb import read_linked_pages
 if TYPE_CHECKING:
     from ..models.sample import GraphSample
 
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 1 << 30  # of one array in an archive
 UNIVERSITIES = ("cornell", "texas", "washington", "wisconsin")
 Folder = str | os.PathLike[str] | None
 Lists = tuple[list[np.ndarray], list[np.ndarray]]

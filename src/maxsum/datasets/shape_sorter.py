@@ -1,4 +1,4 @@
-"""Photographs of a shape-sorter puzzle on a carpet, made at random, after those of 000 section 6 that are not public."""
+"""Photographs of a shape-sorter puzzle on a carpet, made at random, after those of Franc & Laskov 2011, section 6 that are not public."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InvalidSampleError
+from ..core.parameters import Real, WholeNumber, check_value
 from .generate import _check_sizes, _generator
 
 PIECES = ("carpet", "red disc", "green triangle", "blue box", "yellow star", "orange cross")
@@ -15,9 +16,11 @@ PIECES = ("carpet", "red disc", "green triangle", "blue box", "yellow star", "or
 _CARPET = np.array((0.56, 0.48, 0.42))
 _COLOURS = np.array([(0.78, 0.16, 0.18), (0.20, 0.52, 0.26), (0.18, 0.32, 0.68), (0.88, 0.76, 0.20), (0.88, 0.46, 0.16)])
 _FIBRES = np.array([(0.70, 0.22, 0.22), (0.30, 0.50, 0.30), (0.28, 0.36, 0.62), (0.82, 0.72, 0.34), (0.80, 0.46, 0.26)])
-_LEAST, _MOST = 0.17, 0.23
-_SINGLE, _TUFT = 0.7, 1.0
-_TRIES = 40
+_LEAST = 0.17  # radius of the smallest piece, in sides of the image
+_MOST = 0.23  # radius of the largest
+_SINGLE = 0.7  # share of fibres that stand alone; the others are tufts
+_TUFT = 1.0  # width of a tuft, in pixels: the standard deviation of the blur
+_TRIES = 40  # places that are tried for a piece; the one that overlaps least is taken
 
 Images = tuple[list[np.ndarray], list[np.ndarray]]
 
@@ -78,15 +81,8 @@ def make_shape_sorter(
     for name, value, most in (
         ("noise", noise, np.inf), ("texture", texture, 1.0), ("shading", shading, 1.0), ("shadow", shadow, 1.0), ("hand", hand, 100.0)
     ):  # fmt: skip
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float, np.number))
-            or not 0 <= value <= most
-            or value == np.inf
-        ):
-            raise InvalidSampleError(
-                f"{name} is {value!r}, wanted a number >= 0{'' if most == np.inf else f' and at most {most:g}'}."
-            )
+        wanted = f"a number >= 0{'' if most == np.inf else f' and at most {most:g}'}"
+        check_value(name, value, Real(0.0, at_most=most, below=np.inf, wanted=wanted))
     random = _generator(random_state)
     images, labels = [], []
     for _ in range(n_images):
@@ -115,8 +111,7 @@ def colour_codes(image: Any, bits: int = 3) -> np.ndarray:
         raise InvalidSampleError(
             f"the image has shape {image.shape} and dtype {image.dtype}, wanted (height, width, 3) of uint8."
         )
-    if isinstance(bits, bool) or not isinstance(bits, (int, np.integer)) or not 1 <= bits <= 8:
-        raise InvalidSampleError(f"bits is {bits!r}, wanted a whole number from 1 to 8.")
+    check_value("bits", bits, WholeNumber(1, 8))
     high = (image >> (8 - bits)).astype(np.int64)
     return np.asarray(high @ np.array([1 << 2 * bits, 1 << bits, 1]))
 

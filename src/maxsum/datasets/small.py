@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.parameters import OneOf, Real, WholeNumber, check_value
 from .generate import make_noisy_blocks, make_shapes
 from .sudoku import read_sudoku
 
@@ -19,8 +19,7 @@ Images = tuple[list[np.ndarray], list[np.ndarray]]
 
 def check_subset(subset: str, known: tuple[str, ...] = SUBSETS) -> int:
     """The number of a subset among those that exist."""
-    if subset not in known:
-        raise InvalidSampleError(f"subset is {subset!r}, wanted one of {', '.join(map(repr, known))}.")
+    check_value("subset", subset, OneOf(*known, wanted=f"one of {', '.join(map(repr, known))}"))
     return known.index(subset)
 
 
@@ -110,10 +109,8 @@ def load_digits(subset: str = "train", *, length: int = 8, follow: float = 0.8) 
     from sklearn import datasets as theirs
 
     part = check_subset(subset)
-    if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
-        raise InvalidSampleError(f"length is {length!r}, wanted a whole number, 1 or more.")
-    if not (isinstance(follow, (int, float, np.number)) and 0 <= follow <= 1):
-        raise InvalidSampleError(f"follow is {follow!r}, wanted a probability.")
+    check_value("length", length, WholeNumber(1, wanted="a whole number, 1 or more"))
+    check_value("follow", follow, Real(0.0, at_most=1.0, wanted="a probability"))
     images, digits = theirs.load_digits(return_X_y=True)
     own: Any = slice(None, 1200) if part == 0 else slice(1200, None)
     images, digits = images[own] / 16.0, digits[own]

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..core.errors import MaxsumError, ParseError
 from ..core.files.text import COMPRESSIONS, Limits, opened
 
-_LONGEST_LINE = 1 << 24
+_LONGEST_LINE = 1 << 24  # bytes of a line; more is no text
 
 
 class MissingDataError(MaxsumError, FileNotFoundError):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, ParseError
+from ..core.errors import InvalidParameterError, ParseError
 from ..core.files.text import Limits
 from .source import MissingDataError, lines
 
@@ -57,7 +57,7 @@ def read_sudoku(path: str | os.PathLike[str], chosen: str | None = None) -> tupl
         raise MissingDataError(f"there is no file {file}. {SOURCE}")
     puzzles = read_puzzles(file, chosen)
     if chosen is not None and not puzzles:
-        raise InvalidSampleError(f"{file} has no puzzles of the set {chosen!r}.")
+        raise InvalidParameterError(f"{file} has no puzzles of the set {chosen!r}.")
     return [puzzle.given for puzzle in puzzles], [puzzle.solution for puzzle in puzzles]
 
 

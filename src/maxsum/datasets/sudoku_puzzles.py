@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.parameters import WholeNumber, check_value
 from .generate import _check_sizes, _generator
 
-_ALL = 0b111111111
+_ALL = 0b111111111  # one bit a digit, 1 to 9
 _ROW, _COLUMN = np.divmod(np.arange(81), 9)
 _UNITS = list(zip(_ROW.tolist(), (9 + _COLUMN).tolist(), (18 + _ROW // 3 * 3 + _COLUMN // 3).tolist(), strict=True))
 
@@ -38,8 +38,7 @@ def make_sudoku(n_puzzles: int = 10, n_given: int = 30, random_state: Any = 0) -
         Digits of the solution, 1 to 9.
     """
     _check_sizes(n_images=n_puzzles, n_given=n_given)
-    if not 17 <= n_given <= 81:
-        raise InvalidSampleError(f"n_given is {n_given}, wanted 17 to 81; no puzzle with fewer digits has one solution.")
+    check_value("n_given", n_given, WholeNumber(17, 81, wanted="17 to 81; no puzzle with fewer digits has one solution"))
     random = _generator(random_state)
     X, y = [], []
     for _ in range(n_puzzles):

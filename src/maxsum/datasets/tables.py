@@ -51,10 +51,12 @@ class Table:
 
     @property
     def names(self) -> list[str]:
+        """Names of the columns, in their order."""
         return list(self.columns)
 
     @property
     def n_rows(self) -> int:
+        """Number of rows."""
         return len(next(iter(self.columns.values()), []))
 
     def fail(self, row: int, message: str) -> NoReturn:

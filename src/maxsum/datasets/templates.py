@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
+from ..core.parameters import WholeNumber, check_value
 
 _PART = re.compile(r"(\d{1,6})\[([+-]?\d{1,6})\]")
 _DIGITS = re.compile(r"\d+")
@@ -30,13 +31,13 @@ def as_template(text: str, n_columns: int) -> Template:
     """Read ``column[offset]``, or several of them joined by ``|``."""
     found = [_PART.fullmatch(part.strip()) for part in text.split("|")] if isinstance(text, str) else [None]
     if not all(found):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"the template is {text!r}, wanted column[offset], or several joined by |, as in '0[-1]|0[0]'."
         )
     parts = tuple((int(match[1]), int(match[2])) for match in found if match)
     for column, _ in parts:
         if column >= n_columns:
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"the template {text!r} names column {column}, but there are the columns 0 to {n_columns - 1}."
             )
     return Template(text, parts)
@@ -56,8 +57,7 @@ def default_templates(columns: Sequence[int], window: int = 2) -> list[str]:
     -------
     list of str
     """
-    if type(window) is not int or window < 0:
-        raise InvalidSampleError(f"window is {window!r}, wanted a whole number, 0 or more.")
+    check_value("window", window, WholeNumber(0, wanted="a whole number, 0 or more"))
     found = []
     for c in columns:
         near = range(-window, window + 1)
@@ -91,8 +91,7 @@ def column_features(sentence: Sequence[Sequence[str]], templates: Sequence[str],
     >>> column_features([("the", "D"), ("dog", "N")], ["0[0]", "1[-1]|1[0]"])[1]
     {'bias': 1.0, '0[0]': 'dog', '1[-1]|1[0]': 'D|N', 'last': 1.0}
     """
-    if type(affixes) is not int or affixes < 0:
-        raise InvalidSampleError(f"affixes is {affixes!r}, wanted a whole number, 0 or more.")
+    check_value("affixes", affixes, WholeNumber(0, wanted="a whole number, 0 or more"))
     n = len(sentence)
     width = min((len(token) for token in sentence), default=0)
     read = [as_template(text, width) for text in templates] if n else []

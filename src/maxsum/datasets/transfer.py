@@ -16,9 +16,9 @@ from urllib.request import Request, build_opener
 from ..core.errors import ParseError
 from .source import MissingDataError
 
-_CHUNK = 1 << 16
-_ATTEMPTS = 3
-_MOST = 1 << 26
+_CHUNK = 1 << 16  # bytes that are read at a time: small enough that progress is seen
+_ATTEMPTS = 3  # connections that may break; each goes on where the last one ended
+_MOST = 1 << 26  # bytes of a page that is no download
 
 Progress = Callable[[str, int, int | None], Any]
 """Called with the name of a file, its bytes so far, and its bytes in all where that is known."""
@@ -48,6 +48,7 @@ class Remote(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The last part of the address, as the name of the file."""
         return self.url.rsplit("/", 1)[-1]
 
 

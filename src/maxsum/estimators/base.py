@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.parameters import Elsewhere, Flag, OneOf, settings
 from ..learning.driver import Learner
 from ..learning.objectives.margin import MarginObjective
 from ..learning.objectives.smooth import SmoothObjective
@@ -32,6 +33,7 @@ from .choices import (
     choose_learner,
     coefficients,
     default_learner,
+    fastest_learner,
     is_auto,
     refuse_unused,
     sentence,
@@ -39,11 +41,10 @@ from .choices import (
     unfinished,
     within,
 )
-from .convex import CONVEX, as_convex, is_convex, sample_operators, tree_model, warm_weights
+from .convex import CONVEX, as_convex, sample_operators, tree_model, warm_weights
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
 from .params import NestedParameters
 from .prediction import Prediction, as_labels
-from .solving import as_jobs
 from .targets import Coding
 
 
@@ -55,10 +56,11 @@ class Data(NamedTuple):
     weight: np.ndarray
 
     def take(self, which: np.ndarray) -> Data:
+        """Some of the samples, with labels and weights."""
         return Data([self.items[j] for j in which], [self.labels[j] for j in which], self.weight[which])
 
 
-class Prepared(NamedTuple):
+class TrainingPlan(NamedTuple):
     """A training that is ready to start."""
 
     learner: Learner
@@ -96,6 +98,13 @@ class Labeler(NestedParameters, Prediction, ABC):
     warm_start: bool
     homogeneous: bool = True
     tie: Any = None
+
+    _parameters = settings(
+        surrogate=OneOf(*SURROGATES, "auto"),
+        features=Elsewhere("'auto' or NodeFeatures, as `GraphModel` takes them"),
+        symmetric=Flag(),
+        classes=Elsewhere("None, or all labels that exist, as `bind` takes them"),
+    )
 
     def _keep(self, given: dict[str, Any]) -> None:
         """Arguments of ``__init__`` as attributes."""
@@ -163,7 +172,7 @@ class Labeler(NestedParameters, Prediction, ABC):
 
             return fit_shards(self, X, executor)  # type: ignore[no-any-return]
         if executor is not None:
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"executor is {executor!r}, but X is in memory; wanted n_jobs=... for threads, or X=ShardedDataset(folder)."
             )
         clock = started(self)
@@ -189,9 +198,8 @@ class Labeler(NestedParameters, Prediction, ABC):
         items = self._list(X)
         return Data(items, as_labels(y), _weights(sample_weight, len(items)))
 
-    def _prepare(self, data: Data, C: float, classes: Any = None, features: Any = None) -> Prepared:
+    def _prepare(self, data: Data, C: float, classes: Any = None, features: Any = None) -> TrainingPlan:
         """Learner and objective; ``classes`` and ``features`` in the place of those of the estimator, if they are given."""
-        as_jobs(self.n_jobs)
         name = as_surrogate(self.surrogate)
         surrogate = SURROGATES[name]
         learner = choose_learner(self, default_learner(self, surrogate))
@@ -217,18 +225,22 @@ class Labeler(NestedParameters, Prediction, ABC):
         bound = coding.named(bound)
         check_room(model_bytes(bound), "this training")
         operators = sample_operators(spec, samples, targets, declared)
-        objective = surrogate.objective(self, bound, weight, C, *([] if operators is None else [operators]))
-        bound = objective.model if is_convex(objective) else bound
-        return Prepared(learner, objective, bound, coding, facts, _n_features_in(samples, bound))
+        objective = self._objective(surrogate, bound, weight, C, *([] if operators is None else [operators]))
+        bound, learner = objective.model, fastest_learner(self, learner, objective)
+        return TrainingPlan(learner, objective, bound, coding, facts, _n_features_in(samples, bound))
 
-    def _train(self, prepared: Prepared) -> Self:
+    def _objective(self, surrogate: Any, bound: BoundModel, weight: np.ndarray, C: float, *operators: Any) -> Any:
+        """What is minimised; its ``model`` is the one that the estimator keeps."""
+        return surrogate.objective(self, bound, weight, C, *operators)
+
+    def _train(self, prepared: TrainingPlan) -> Self:
         objective, planes = self._warm(prepared.objective)
         result = prepared.learner.fit(objective, self.callback, planes)
         self._accept(prepared._replace(objective=objective), result)
         self._warn(result, prepared.learner)
         return self
 
-    def _fold(self, data: Data, whole: Prepared, C: float) -> Prepared:
+    def _fold(self, data: Data, whole: TrainingPlan, C: float) -> TrainingPlan:
         """A training on a part of the data, with the classes and codes of the whole."""
         classes, features = whole.bound.classes, _features(whole.bound)
         declared: Any = classes[0] if all(own is classes[0] for own in classes) else list(classes)
@@ -237,12 +249,12 @@ class Labeler(NestedParameters, Prediction, ABC):
     def _splits(self, data: Data, folds: Any) -> Iterable[Any]:
         return folds.split(np.zeros(len(data.items)))
 
-    def _scorer(self, prepared: Prepared, data: Data) -> Callable[[LearningResult], float]:
+    def _scorer(self, prepared: TrainingPlan, data: Data) -> Callable[[LearningResult], float]:
         """The score of what a training gives, on other data; NaN where no label is known."""
         trial, samples = copy(self), self._samples(data.items, prepared.facts)
         return lambda result: trial._accept(prepared, result)._fraction(samples, data.labels, data.weight)
 
-    def _accept(self, prepared: Prepared, result: LearningResult) -> Self:
+    def _accept(self, prepared: TrainingPlan, result: LearningResult) -> Self:
         """What was learned, as attributes."""
         learner, objective, bound = prepared[:3]
         same = all(own is bound.classes[0] for own in bound.classes)
@@ -301,6 +313,7 @@ class Labeler(NestedParameters, Prediction, ABC):
 
     @property
     def weight_names_(self) -> list[str]:
+        """Names of the weights, in the order of ``weights_``."""
         check_is_fitted(self, "model_")
         return self.model_.names
 
@@ -328,5 +341,4 @@ def _n_features_in(samples: Sequence[GraphSample], bound: BoundModel) -> int:
 
 
 def _features(bound: BoundModel) -> Any:
-    layout: Any = bound.encode.__self__  # type: ignore[attr-defined]
-    return layout.model.features
+    return bound.layout.model.features

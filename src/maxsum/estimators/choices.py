@@ -8,19 +8,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
+from ..core.parameters import OneOf, check, check_value
 from ..core.result import Termination
-from ..inference.base import Clock, check_time_limit
+from ..kernels.clock import Clock
+from ..learning import registry
 from ..learning.driver import Learner
+from ..learning.dual.associative import lp_learner
 from ..learning.learners.perceptron import Perceptron
 from ..learning.learners.quasi_newton import ProjectedQuasiNewton
+from ..learning.learners.smoothed_lp import SmoothedLP
+from ..learning.objectives.base import Objective
 from ..learning.objectives.likelihood import LikelihoodObjective
 from ..learning.objectives.lp import LPObjective
-from ..learning.objectives.margin import MarginObjective, Objective
-from ..learning.objectives.multilabel import SubsetAscent, SubsetOracle
-from ..learning.objectives.smoothed import SmoothedLP
-from ..learning.oracles.exact import BracketOracle, ForestOracle, SolverOracle
+from ..learning.objectives.margin import MarginObjective
+from ..learning.objectives.multilabel import SubsetOracle
+from ..learning.oracles.bracket import BracketOracle
+from ..learning.oracles.exact import ForestOracle
 from ..learning.oracles.relaxed import RelaxedOracle
+from ..learning.oracles.solver import SolverOracle
 from ..learning.result import LearningResult
 from ..losses import Hamming
 from ..models.bound import BoundModel
@@ -29,22 +35,11 @@ from ..models.trees import TreeLayout
 from .convex import as_convex, convex_blocks, convex_objective, is_convex
 from .solving import as_jobs
 
-LEARNERS = (
-    "BlockFrankWolfe",
-    "CuttingPlane",
-    "Subgradient",
-    "Perceptron",
-    "ProximalPoint",
-    "CompactQP",
-    "RegionBundle",
-    "SmoothedLP",
-    "ProjectedQuasiNewton",
-    "MaximumLikelihood",
-    "ShardAscent",
-)
+LEARNERS = tuple(name for name, entry in registry.LEARNERS.items() if entry.graphs)
 
 
 def is_auto(value: Any) -> bool:
+    """Whether a parameter is ``"auto"``; arrays may be given, which do not compare."""
     return isinstance(value, str) and value == "auto"
 
 
@@ -55,7 +50,8 @@ class Surrogate(NamedTuple):
     objective: Callable[..., Any]
 
 
-def _loss_and_oracle(estimator: Any, bound: BoundModel, weight: np.ndarray) -> tuple[Any, Any]:
+def loss_and_oracle(estimator: Any, bound: BoundModel, weight: np.ndarray) -> tuple[Any, Any]:
+    """Loss and oracle of an estimator; None for the oracle that fits."""
     loss, oracle = estimator.loss, None if is_auto(estimator.oracle) else estimator.oracle
     if estimator.class_weight is not None:
         check_weighted(loss)
@@ -64,12 +60,12 @@ def _loss_and_oracle(estimator: Any, bound: BoundModel, weight: np.ndarray) -> t
 
 
 def _margin(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) -> Objective:
-    loss, oracle = _loss_and_oracle(estimator, bound, weight)
+    loss, oracle = loss_and_oracle(estimator, bound, weight)
     return MarginObjective(bound, C, loss, oracle, weight, estimator.n_jobs)
 
 
 def _lp(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) -> Objective:
-    loss, oracle = _loss_and_oracle(estimator, bound, weight)
+    loss, oracle = loss_and_oracle(estimator, bound, weight)
     return LPObjective(bound, C, loss, estimator.smoothing, oracle, weight, estimator.n_jobs)
 
 
@@ -77,7 +73,7 @@ def _trivial(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) ->
     from ..learning import TrivialObjective
 
     if estimator.class_weight is not None:
-        raise InvalidSampleError("class_weight is for surrogate='margin'; the trivial surrogate has no loss to weight.")
+        raise InvalidParameterError("class_weight is for surrogate='margin'; the trivial surrogate has no loss to weight.")
     return TrivialObjective(bound, C=C, sample_weight=weight, n_jobs=estimator.n_jobs)
 
 
@@ -85,7 +81,7 @@ def _convex(surrogate: str) -> Callable[..., Any]:
     def make(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float, operators: list[Any] | None = None) -> Any:
         spec: Any = as_convex(estimator, surrogate, ProjectedQuasiNewton())
         return convex_objective(
-            surrogate, spec, bound, C, _loss_and_oracle(estimator, bound, weight)[0], weight, estimator.n_jobs, operators
+            surrogate, spec, bound, C, loss_and_oracle(estimator, bound, weight)[0], weight, estimator.n_jobs, operators
         )
 
     return make
@@ -94,18 +90,18 @@ def _convex(surrogate: str) -> Callable[..., Any]:
 def likelihood_objective(estimator: Any, bound: BoundModel, weight: np.ndarray, C: float) -> LikelihoodObjective:
     """The likelihood surrogate; refuses what it has no place for."""
     if estimator.class_weight is not None:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             "class_weight is given beside surrogate='likelihood', wanted None: a likelihood has no loss to weight. Give sample_weight to "
             "fit, or use surrogate='margin'."
         )
     if not isinstance(estimator.loss, str) or estimator.loss != "hamming":
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"loss is {estimator.loss!r} beside surrogate='likelihood', wanted the default 'hamming', which it does not use: a likelihood "
             "has no loss. Losses go with surrogate='margin' or 'lp'."
         )
     learner = choose_learner(estimator, "MaximumLikelihood")
     if not isinstance(learner, ProjectedQuasiNewton) or isinstance(learner, SmoothedLP):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"learner is {type(learner).__name__} beside surrogate='likelihood', wanted None, MaximumLikelihood or ProjectedQuasiNewton: the "
             "objective is smooth and has no planes."
         )
@@ -115,7 +111,7 @@ def likelihood_objective(estimator: Any, bound: BoundModel, weight: np.ndarray, 
 def check_likelihood(objective: Any, surrogate: Any) -> None:
     """Refuse probabilities of a model that was not trained for them."""
     if objective.surrogate != "likelihood":
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"predict_marginals needs a model trained with surrogate='likelihood', but this one was with surrogate={surrogate!r}, whose "
             "scores are no logarithms of probabilities. Set surrogate='likelihood' and fit again."
         )
@@ -133,10 +129,10 @@ SURROGATES = {
 
 def default_learner(estimator: Any, surrogate: Surrogate) -> str:
     """The learner where nobody chose: that of the surrogate, or of its smooth version."""
-    if not is_number(estimator.smoothing) or estimator.smoothing < 0:
-        raise InvalidSampleError(f"smoothing is {estimator.smoothing!r}, wanted a temperature >= 0.")
     if estimator.smoothing > 0 and surrogate.objective is not _lp:
-        raise InvalidSampleError(f"smoothing is {estimator.smoothing!r}, wanted 0: only surrogate='lp' has a smooth version.")
+        raise InvalidParameterError(
+            f"smoothing is {estimator.smoothing!r}, wanted 0: only surrogate='lp' has a smooth version."
+        )
     return "SmoothedLP" if estimator.smoothing > 0 else surrogate.learner
 
 
@@ -148,33 +144,28 @@ def refuse_unused(estimator: Any, surrogate: str, learner: Learner) -> None:
     loss = estimator.loss
     weighted = not (isinstance(loss, str) and loss == "hamming")
     if surrogate == "trivial" and weighted:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"loss is {loss!r} beside surrogate='trivial', wanted the default 'hamming', which it does not use: an inequality of a strictly trivial "
             "problem has a margin of 1. Losses go with surrogate='margin' or 'lp'."
         )
     if surrogate in ("trivial", "likelihood") and estimator.oracle is not None and not is_auto(estimator.oracle):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"oracle is {estimator.oracle!r} beside surrogate={surrogate!r}, wanted None: training asks no max-sum solver. A solver of "
             "predictions is solver=..."
         )
     if isinstance(learner, Perceptron) and (weighted or estimator.class_weight is not None):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"loss is {loss!r} and class_weight {estimator.class_weight!r} beside the learner Perceptron, wanted 'hamming' and None: it separates the "
             "examples, whatever a wrong label costs. Losses go with other learners."
         )
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
 def as_surrogate(given: Any, known: Collection[str] = tuple(SURROGATES)) -> str:
     """The name of a surrogate; the first one for ``auto``."""
     if is_auto(given):
         return next(iter(known))
-    if not isinstance(given, str) or given not in known:
-        raise InvalidSampleError(f"surrogate is {given!r}, wanted one of {', '.join(known)}, auto.")
-    return given
+    check_value("surrogate", given, OneOf(*known, "auto"))
+    return str(given)
 
 
 def choose_learner(estimator: Any, default: str, names: Collection[str] = LEARNERS) -> Learner:
@@ -185,13 +176,11 @@ def choose_learner(estimator: Any, default: str, names: Collection[str] = LEARNE
     if name is None or is_auto(name):
         name = default
     if not isinstance(name, str) or name not in names:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"learner is {estimator.learner!r}, wanted None or a learner such as maxsum.learning.BlockFrankWolfe(), or one of the "
             f"names {', '.join(names)}."
         )
-    from .. import learning
-
-    own: Learner = (SubsetAscent if name == "SubsetAscent" else getattr(learning, name))(
+    own: Learner = registry.learner_class(name)(
         tol=estimator.tol,
         max_iter=estimator.max_iter,
         time_limit=estimator.time_limit,
@@ -202,9 +191,21 @@ def choose_learner(estimator: Any, default: str, names: Collection[str] = LEARNE
     return own
 
 
+def fastest_learner(estimator: Any, learner: Learner, objective: Any) -> Learner:
+    """The learner, or a faster one for the sizes of an ``lp`` objective where nobody chose any.
+
+    The others ask no oracle and go on from nothing, so that the default stays with an oracle, a checkpoint or a warm start.
+    """
+    chosen = estimator.learner is not None and not is_auto(estimator.learner)
+    asked = estimator.oracle is not None and not is_auto(estimator.oracle)
+    if chosen or asked or estimator.checkpoint is not None or estimator.warm_start or type(objective) is not LPObjective:
+        return learner
+    return learner if objective.smoothing > 0 else choose_learner(estimator, lp_learner(objective))
+
+
 def started(estimator: Any) -> Clock:
-    """The clock of a fit, which starts now."""
-    check_time_limit(estimator.time_limit)
+    """The clock of a fit, which starts now if its settings are legal."""
+    check(estimator)
     return Clock(estimator.time_limit)
 
 
@@ -218,7 +219,7 @@ def within(estimator: Any, learner: Learner, clock: Clock) -> Learner:
 def check_weighted(loss: Any) -> None:
     """Refuse class weights beside a loss that has its own."""
     if not isinstance(loss, str) or loss not in ("hamming", "normalised"):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"class_weight is given beside loss={loss!r}, wanted loss='hamming' or 'normalised' with it; "
             "a table of costs can hold the weights itself."
         )
@@ -229,19 +230,20 @@ def sentence(estimator: Any, bound: BoundModel | ConvexBound, objective: Any, le
     name = type(learner).__name__
     open_choice = estimator.learner is None or is_auto(estimator.learner)
     surrogate = as_surrogate(estimator.surrogate)
-    why = f"learner {name}, {f'the default of the {surrogate} surrogate' if open_choice else 'as given'}"
+    usual = name == default_learner(estimator, SURROGATES[surrogate])
+    why = f"the default of the {surrogate} surrogate" if usual else f"the fastest of the {surrogate} surrogate for these sizes"
+    why = f"learner {name}, {why if open_choice else 'as given'}"
     return f"Chosen: {_potentials(estimator, bound)}{why}; {oracle_words(estimator.oracle, objective, name)}."
 
 
 def _potentials(estimator: Any, bound: BoundModel | ConvexBound) -> str:
     if isinstance(bound, ConvexBound):
         more = " with operators" if bound.spec.n_operators else ""
-        more += " in the leaves of trees" if isinstance(getattr(bound.encode, "__self__", None), TreeLayout) else ""
+        more += " in the leaves of trees" if isinstance(bound.layout, TreeLayout) else ""
         return f"convex energies of the form {bound.spec.form!r}{more}; "
     if not is_auto(estimator.potentials):
         return ""
-    layout: Any = bound.encode.__self__  # type: ignore[attr-defined]
-    if layout.model.potentials == "supermodular":
+    if bound.layout.model.potentials == "supermodular":
         return "supermodular potentials, as two labels on graphs with cycles are then solved exactly; "
     return f"general potentials, as {'no graph has a cycle' if bound.is_forest else 'no smaller class is known to fit'}; "
 
@@ -290,11 +292,11 @@ def class_weights(given: Any, bound: BoundModel, sample_weight: np.ndarray) -> n
     r"""Weight of each class in the Hamming loss; ``balanced`` is :math:`\sum_l n_l / (K n_k)`, with nodes counted by the weights
     of their samples, and 1 for a class without nodes."""
     if any(own is not bound.classes[0] for own in bound.classes):
-        raise InvalidSampleError("class_weight needs one list of classes for all node types; use a loss instead.")
+        raise InvalidParameterError("class_weight needs one list of classes for all node types; use a loss instead.")
     classes, size = bound.classes[0].tolist(), bound.n_labels
     if isinstance(given, str):
         if given != "balanced":
-            raise InvalidSampleError(f"class_weight is {given!r}, wanted 'balanced', a dict, or one number for each class.")
+            raise InvalidParameterError(f"class_weight is {given!r}, wanted 'balanced', a dict, or one number for each class.")
         labels = bound.labels if bound.labels is not None else np.zeros(0, dtype=np.int32)
         count = np.bincount(labels, weights=np.repeat(sample_weight, np.diff(bound.data.node_ptr)), minlength=size)
         return balanced(count)
@@ -303,14 +305,16 @@ def class_weights(given: Any, bound: BoundModel, sample_weight: np.ndarray) -> n
         weight = np.ones(size)
         for label, value in given.items():
             if label not in number:
-                raise InvalidSampleError(
+                raise InvalidParameterError(
                     f"class_weight names {label!r}, wanted some of the classes {classes[:12]}. Declare classes=[...] that a fold lacks."
                 )
             weight[number[label]] = value
     else:
         weight = np.asarray(given, dtype=np.float64)
     if weight.shape != (size,) or not (np.isfinite(weight) & (weight >= 0)).all():
-        raise InvalidSampleError(f"class_weight is {given!r}, wanted {size} finite numbers >= 0, in the order of the classes.")
+        raise InvalidParameterError(
+            f"class_weight is {given!r}, wanted {size} finite numbers >= 0, in the order of the classes."
+        )
     return weight
 
 
@@ -327,7 +331,7 @@ def coefficients(
 
     Convex energies have matrices and linear terms in the place of tables, without homogeneity one for each edge by name.
     """
-    layout: Any = bound.encode.__self__  # type: ignore[union-attr]
+    layout = bound.layout
     if isinstance(bound, ConvexBound):
         nodes, terms, matrices = convex_blocks(bound, weights)
         blocks = _node_blocks(bound.base, layout, nodes)

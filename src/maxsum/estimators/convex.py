@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination
 from ..executors.threads import thread_map
 from ..inference.base import Run
 from ..learning.learners.grow import TreeGrower
 from ..learning.learners.quasi_newton import ProjectedQuasiNewton
+from ..learning.learners.smoothed_lp import SmoothedLP
 from ..learning.objectives.logistic import LogisticObjective, predict_logistic
 from ..learning.objectives.qp import QPObjective, predict_convex
-from ..learning.objectives.smoothed import SmoothedLP
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
 from ..models.graph_model import GraphModel
@@ -51,42 +51,42 @@ def as_convex(estimator: Any, surrogate: str, learner: Any) -> Convex | None:
     given = estimator.potentials
     if surrogate not in CONVEX:
         if isinstance(given, Convex) or (isinstance(given, str) and given == "convex"):
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"potentials is {given!r} beside surrogate={surrogate!r}, wanted surrogate='qp' or 'logistic' with convex energies."
             )
         return None
     if not isinstance(given, Convex) and not (isinstance(given, str) and given in _SAME):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"potentials is {given!r} beside surrogate={surrogate!r}, wanted 'general' or 'convex' (here the same) or a "
             "maxsum.models.Convex: its energies are made of positive definite matrices. Other tables go with surrogate='margin' or 'lp'."
         )
     if getattr(estimator, "symmetric", False):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"symmetric is True beside surrogate={surrogate!r}, wanted False: both ends of an edge have blocks of their own."
         )
     if estimator.oracle is not None and not (isinstance(estimator.oracle, str) and estimator.oracle == "auto"):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"oracle is {estimator.oracle!r} beside surrogate={surrogate!r}, wanted None: training needs no max-sum solver. "
             "A solver for predictions goes to predict_result(X, solver=...)."
         )
     if not isinstance(learner, ProjectedQuasiNewton) or isinstance(learner, SmoothedLP):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"learner is {type(learner).__name__} beside surrogate={surrogate!r}, wanted None or ProjectedQuasiNewton: the objective is "
             "smooth and has no planes."
         )
     spec = given if isinstance(given, Convex) else Convex()
     if spec.n_operators and spec.operators is None:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"potentials has n_operators={spec.n_operators} but no operators, wanted Convex(operators=Matting(...)): an estimator makes them "
             "from each sample. For operators of your own use QPObjective itself."
         )
     if (spec.operators is not None or spec.trees is not None) and not hasattr(estimator, "_samples"):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"potentials has operators or trees in a {type(estimator).__name__}, wanted neither: its samples are rows of a table. They go "
             "with GridLabeler and GraphLabeler."
         )
     if spec.trees is not None and not isinstance(spec.trees, Trees):
-        raise InvalidSampleError(f"trees of potentials is {spec.trees!r}, wanted None or maxsum.models.Trees(...).")
+        raise InvalidParameterError(f"trees of potentials is {spec.trees!r}, wanted None or maxsum.models.Trees(...).")
     return spec
 
 
@@ -128,11 +128,11 @@ def tree_model(
     """The model with the leaves of trees, grown on the samples, as node features and edge types; it leads new samples through them."""
     spec, surrogate = estimator.potentials, str(estimator.surrogate)
     if spec.operators is not None:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             "potentials has operators and trees, wanted one of them: trees are grown for pairwise energies."
         )
     if estimator.class_weight is not None:
-        raise InvalidSampleError("class_weight is given beside trees, wanted None: give the weights as a loss instead.")
+        raise InvalidParameterError("class_weight is given beside trees, wanted None: give the weights as a loss instead.")
     own = spec.trees
     grower = TreeGrower(
         own.ask(samples), own.node_depth, own.edge_depth, own.n_candidates, own.min_items, own.max_items, C, estimator.loss, surrogate,
@@ -206,7 +206,7 @@ def results(objective: Any, model: ConvexBound, w: np.ndarray, samples: Any, n_j
     needs no trust in the matrices.
     """
     if model.spec.n_operators:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             "predict_result answers max-sum problems, but operators join all pixels of an image, so there is none; use predict, or "
             "maxsum.learning.predict_convex(model_, weights_, samples, operators=...), whose answers have bounds of their own."
         )

@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, check_cv
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.parameters import RELATIVE_GAP, Elsewhere, check, settings
 from ..core.result import Termination
-from ..learning.objectives.margin import check_C
+from ..learning.objectives.base import check_C
 from ..learning.paths import path
 from ..learning.result import LearningResult
 from ..shards.dataset import ShardedDataset
@@ -34,6 +35,13 @@ class CrossValidated:
     cv: Any
     cv_tol: float
 
+    _parameters = settings(
+        C=None,
+        Cs=Elsewhere("None, or a list of numbers > 0"),
+        cv=Elsewhere("what scikit-learn's check_cv takes"),
+        cv_tol=RELATIVE_GAP,
+    )
+
     if TYPE_CHECKING:
 
         def __init__(self, Cs: Any = VALUES, cv: Any = None, cv_tol: float = 1e-2, **parameters: Any) -> None: ...
@@ -47,12 +55,11 @@ class CrossValidated:
         """Choose ``C`` by cross-validation, then learn from all samples; parameters as in `fit` of the plain estimator, but no shards."""
         own: Any = self
         if isinstance(X, ShardedDataset) or executor is not None:
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 "X is in shards, or an executor is given; cross-validation wants samples in memory. Use the plain estimator."
             )
+        check(self)
         values, folds = self._values(), self._folds()
-        if isinstance(self.cv_tol, bool) or not isinstance(self.cv_tol, (int, float, np.number)) or not self.cv_tol >= 0:
-            raise InvalidSampleError(f"cv_tol is {self.cv_tol!r}, wanted a relative gap >= 0.")
         data = own._read(X, y, sample_weight)
         whole = own._prepare(data, float(values[0]))
         scores, late = [], []
@@ -84,9 +91,9 @@ class CrossValidated:
         try:
             values = np.asarray(self.Cs, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InvalidSampleError(f"Cs is {self.Cs!r}, wanted a list of numbers > 0.") from error
+            raise InvalidParameterError(f"Cs is {self.Cs!r}, wanted a list of numbers > 0.") from error
         if values.ndim != 1 or not len(values):
-            raise InvalidSampleError(f"Cs is {'empty' if not values.size else repr(self.Cs)}, wanted a list of numbers > 0.")
+            raise InvalidParameterError(f"Cs is {'empty' if not values.size else repr(self.Cs)}, wanted a list of numbers > 0.")
         for value in values:
             check_C(value)
         return np.unique(values)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.parameters import Elsewhere, Flag, settings
 from ..core.problem import Problem
 from ..core.result import Result
 from ..executors.threads import thread_map
@@ -145,6 +146,10 @@ class GraphLabeler(Labeler):
     ):
         self._keep(locals())
 
+    _parameters = settings(
+        homogeneous=Flag(), tie=Elsewhere("None, or whole numbers of shape (n_features, K), as `GraphModel` takes them")
+    )
+
     def predict(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> list[np.ndarray]:
         """Labels of the nodes of each sample, (height, width) for grids.
 
@@ -176,7 +181,7 @@ class GraphLabeler(Labeler):
         if observed is None:
             return super().predict_result(X, solver)
         if is_convex(self.objective_) and own_solver(self, solver) is None:
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"observed labels beside surrogate={self.surrogate!r}, whose prediction rounds a relaxation; give a solver, such as 'TRWS'."
             )
         who = given_solver(own_solver(self, solver), self.oracle)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
+from ..core.parameters import Maybe, OneOf, Real, settings
 from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..losses import Loss
@@ -96,6 +97,13 @@ class GridLabeler(Labeler):
     ):
         self._keep(locals())
 
+    _parameters = settings(
+        connectivity=OneOf(4, 8),
+        edge_types=OneOf("tied", "directions"),
+        edge_features=Maybe(OneOf("contrast"), wanted="None or 'contrast'"),
+        gamma=Maybe(Real(0.0, below=np.inf), wanted="None or a finite number >= 0"),
+    )
+
     def _list(self, X: Any) -> list[Any]:
         shape = getattr(X, "shape", None)
         if shape is not None and len(shape) in (2, 3):
@@ -106,16 +114,9 @@ class GridLabeler(Labeler):
         return list(X)
 
     def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
-        if self.edge_types not in ("tied", "directions"):
-            raise InvalidSampleError(f"edge_types is {self.edge_types!r}, wanted 'tied' or 'directions'.")
         if self.edge_features is None:
             return {"gamma_": None}
-        if self.edge_features != "contrast":
-            raise InvalidSampleError(f"edge_features is {self.edge_features!r}, wanted None or 'contrast'.")
         if self.gamma is not None:
-            good = isinstance(self.gamma, (int, float, np.number)) and not isinstance(self.gamma, bool)
-            if not good or not 0 <= self.gamma < np.inf:
-                raise InvalidSampleError(f"gamma is {self.gamma!r}, wanted None or a finite number >= 0.")
             return {"gamma_": float(self.gamma)}
         return self._facts_of(self._fact_sums(items, weight))
 

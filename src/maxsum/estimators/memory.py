@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 PLANES = 12
-_EXPLICIT = 2**29
+_EXPLICIT = 2**29  # bytes up to which planes are kept as vectors, as the store of planes decides
 
 
 class Size(NamedTuple):
@@ -57,6 +57,7 @@ def grid_size(item: Any, connectivity: Any) -> Size:
 
 
 def total(sizes: Iterable[Size]) -> Size:
+    """The sum of sizes."""
     every = np.array([tuple(size) for size in sizes], dtype=np.float64).reshape(-1, 4).sum(axis=0)
     return Size(*(int(number) for number in every))
 

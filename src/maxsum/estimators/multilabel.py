@@ -16,6 +16,8 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from ..core.memory import check_room
+from ..core.parameters import Elsewhere, OneOf, settings
 from ..core.result import Result
 from ..executors.threads import thread_map
 from ..inference.base import Solver
@@ -31,11 +33,11 @@ from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
 from .choices import check_likelihood, started, unfinished, within
 from .convex import convex_blocks, is_convex, points, results, warm_weights
-from .memory import check_room, multilabel_bytes
+from .memory import multilabel_bytes
 from .multilabel_data import Data, hidden, named_samples, read_target, same_data, with_bias
-from .multilabel_training import Prepared, minimise, prepare
+from .multilabel_training import SURROGATES, LabelSetPlan, minimise, prepare
 from .params import NestedParameters
-from .solving import as_jobs, best, default_solver, given_solver, label_gains, own_solver, predicted
+from .solving import SOME_JOBS, as_jobs, best, default_solver, given_solver, label_gains, own_solver, predicted
 
 
 class MultiLabelClassifier(ClassifierMixin, NestedParameters):
@@ -170,6 +172,12 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
 
+    _parameters = settings(
+        surrogate=OneOf(*SURROGATES, "auto"),
+        label_graph=Elsewhere("the name of a graph, or pairs of labels that the data have"),
+        n_jobs=SOME_JOBS,
+    )
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -200,7 +208,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         prepared = self._prepare(self._read(X, y, sample_weight), self.C)
         return self._train(prepared._replace(learner=within(self, prepared.learner, clock)))
 
-    def _train(self, prepared: Prepared) -> Self:
+    def _train(self, prepared: LabelSetPlan) -> Self:
         prepared, planes = self._warm(prepared)
         learner = prepared.learner
         result = minimise(self, prepared.objective, learner, planes)
@@ -211,7 +219,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
             warnings.warn(words, ConvergenceWarning, stacklevel=3)
         return self
 
-    def _accept(self, prepared: Prepared, result: LearningResult) -> None:
+    def _accept(self, prepared: LabelSetPlan, result: LearningResult) -> None:
         """What was learned, as attributes."""
         result.extra.pop("planes", None)
         self.classes_, self._kind = prepared.target.classes, prepared.target.kind
@@ -226,7 +234,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         """The model of features and labels, below convex energies if there are any."""
         return self.model_.base if isinstance(self.model_, ConvexBound) else self.model_
 
-    def _warm(self, prepared: Prepared) -> tuple[Prepared, Any]:
+    def _warm(self, prepared: LabelSetPlan) -> tuple[LabelSetPlan, Any]:
         """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes."""
         before: Any = getattr(self, "objective_", None)
         if self.warm_start and isinstance(before, StoredObjective):
@@ -257,16 +265,16 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         check_classification_targets(y)
         return Data(with_bias(X, self.bias), read_target(y, unknown if y.ndim == 2 else None), weight)
 
-    def _prepare(self, data: Data, C: float) -> Prepared:
+    def _prepare(self, data: Data, C: float) -> LabelSetPlan:
         return prepare(self, data, C)
 
-    def _fold(self, data: Data, whole: Prepared, C: float) -> Prepared:
+    def _fold(self, data: Data, whole: LabelSetPlan, C: float) -> LabelSetPlan:
         return self._prepare(data, C)
 
     def _splits(self, data: Data, folds: Any) -> Iterable[Any]:
         return folds.split(data.X, data.target.labels)
 
-    def _scorer(self, prepared: Prepared, data: Data) -> Callable[[LearningResult], float]:
+    def _scorer(self, prepared: LabelSetPlan, data: Data) -> Callable[[LearningResult], float]:
         """Fraction of right labels among those known, on other data; NaN where none is."""
         truth, jobs = data.target.labels.reshape(len(data.weight), -1), as_jobs(self.n_jobs, 1)
         weight = (truth >= 0) * (data.weight if data.weight.any() else np.ones(len(truth)))[:, None]

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.multiclass import type_of_target
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
 from ..learning.objectives.margin import MarginObjective
 from ..models.bound import BoundModel, Encoded
@@ -37,6 +37,7 @@ class Data(NamedTuple):
     weight: np.ndarray
 
     def take(self, which: np.ndarray) -> Data:
+        """Some of the rows, with labels and weights."""
         return Data(self.X[which], self.target._replace(labels=self.target.labels[which]), self.weight[which])
 
 
@@ -188,7 +189,7 @@ def class_costs(given: Any, target: Target, weight: np.ndarray) -> np.ndarray:
     n_labels, size = labels.shape[1], max(len(classes), 2)
     if isinstance(given, str):
         if given != "balanced":
-            raise InvalidSampleError(f"class_weight is {given!r}, wanted 'balanced', a dict, or one number for each class.")
+            raise InvalidParameterError(f"class_weight is {given!r}, wanted 'balanced', a dict, or one number for each class.")
         count = np.zeros((n_labels, size))
         for m in range(n_labels):
             known = labels[:, m] >= 0
@@ -197,7 +198,7 @@ def class_costs(given: Any, target: Target, weight: np.ndarray) -> np.ndarray:
     several = isinstance(given, (list, tuple)) and any(isinstance(own, Mapping) for own in given)
     rows = list(given) if several else [given] * n_labels
     if len(rows) != n_labels or (several and target.kind != "multilabel"):
-        raise InvalidSampleError(f"class_weight has {len(rows)} dicts, wanted one for each of {n_labels} labels.")
+        raise InvalidParameterError(f"class_weight has {len(rows)} dicts, wanted one for each of {n_labels} labels.")
     return np.array([_costs(own, classes, size) for own in rows])
 
 
@@ -206,18 +207,18 @@ def _costs(given: Any, classes: list[Any], size: int) -> np.ndarray:
     if isinstance(given, Mapping):
         for label, value in given.items():
             if label not in classes:
-                raise InvalidSampleError(f"class_weight names {label!r}, wanted some of the classes {classes[:12]}.")
+                raise InvalidParameterError(f"class_weight names {label!r}, wanted some of the classes {classes[:12]}.")
             weight[classes.index(label)] = value
     else:
         try:
             own = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InvalidSampleError(f"class_weight is {given!r}, wanted 'balanced', a dict, or numbers.") from error
+            raise InvalidParameterError(f"class_weight is {given!r}, wanted 'balanced', a dict, or numbers.") from error
         if own.shape != (len(classes),):
-            raise InvalidSampleError(f"class_weight is {given!r}, wanted one number for each of the classes {classes[:12]}.")
+            raise InvalidParameterError(f"class_weight is {given!r}, wanted one number for each of the classes {classes[:12]}.")
         weight[: len(own)] = own
     if not (np.isfinite(weight) & (weight >= 0)).all():
-        raise InvalidSampleError(f"class_weight is {given!r}, wanted finite numbers >= 0.")
+        raise InvalidParameterError(f"class_weight is {given!r}, wanted finite numbers >= 0.")
     return weight
 
 
@@ -261,7 +262,7 @@ def partly_known(full: MultiLabelBound, x: Any, labels: np.ndarray) -> tuple[Bou
         np.ones(len(example)),
     )
     bound = BoundModel(
-        full.encode,
+        full.layout,
         data,
         full.node_index,
         full.edge_index,

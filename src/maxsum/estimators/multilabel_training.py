@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from ..core.graph import Graph
-from ..inference.base import Clock
+from ..core.memory import check_room
+from ..kernels.clock import Clock
+from ..learning import registry
 from ..learning.driver import Learner
 from ..learning.learners.cutting_plane import CuttingPlane
+from ..learning.learners.subset_ascent import SubsetAscent, unsuited
+from ..learning.objectives.base import check_C
 from ..learning.objectives.lp import LPObjective
-from ..learning.objectives.margin import MarginObjective, check_C
-from ..learning.objectives.multilabel import MOST_ENUMERATED, MultiLabelObjective, SubsetAscent, unsuited
+from ..learning.objectives.margin import MarginObjective
+from ..learning.objectives.multilabel import MOST_ENUMERATED, MultiLabelObjective
 from ..learning.result import LearningPoint, LearningResult
 from ..losses import Hamming
 from ..models.bound import BoundModel
@@ -31,26 +35,28 @@ from .choices import (
     refuse_unused,
 )
 from .convex import CONVEX, as_convex, convex_objective
-from .memory import check_room, multilabel_bytes
+from .memory import multilabel_bytes
 from .multilabel_data import Data, Target, class_costs, for_graph, merged, partly_known, weighted
 from .solving import as_jobs, default_solver
 
-_PATIENCE, _HOPELESS = 100, 0.3
-LEARNERS = (
-    "SubsetAscent",
-    "BlockFrankWolfe",
-    "CuttingPlane",
-    "Subgradient",
-    "ProximalPoint",
-    "CompactQP",
-    "SmoothedLP",
-    "ProjectedQuasiNewton",
-    "MaximumLikelihood",
-)
+
+@dataclass(frozen=True)
+class Tuning:
+    """When `SubsetAscent` is left for another learner."""
+
+    patience: int = 100  # passes that it has in any case: gaps say little before
+    # Relative gap above which another learner takes over then: features of very unequal scale, where its steps crawl.
+    hopeless: float = 0.3
+
+
+_TUNING = Tuning()
+
+
+LEARNERS = tuple(name for name, entry in registry.LEARNERS.items() if entry.sets)
 SURROGATES = ("margin", "lp", *CONVEX, "likelihood")
 
 
-class Prepared(NamedTuple):
+class LabelSetPlan(NamedTuple):
     """A training that is ready to start; ``model`` predicts (it has all labels, where ``objective`` may leave out unknown ones)."""
 
     learner: Learner
@@ -60,7 +66,7 @@ class Prepared(NamedTuple):
     chosen: str
 
 
-def prepare(estimator: Any, data: Data, C: float) -> Prepared:
+def prepare(estimator: Any, data: Data, C: float) -> LabelSetPlan:
     """The learner, the objective, and a sentence on why they are these."""
     check_C(C)
     surrogate = as_surrogate(estimator.surrogate, SURROGATES)
@@ -85,12 +91,12 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
         if surrogate == "likelihood":
             return _likelihood(estimator, plain, plain, target, C, weight)
         if estimator.smoothing > 0:
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"smoothing is {estimator.smoothing!r} for classes that exclude each other, wanted 0: a single node has no relaxation to smooth."
             )
         single = MarginObjective(plain, C, loss, oracle, weight, jobs)
         learner = choose_learner(estimator, "BlockFrankWolfe", LEARNERS)
-        return Prepared(learner, single, plain, target, "BlockFrankWolfe: one node with several classes.")
+        return LabelSetPlan(learner, single, plain, target, "BlockFrankWolfe: one node with several classes.")
     graph = label_graph(estimator.label_graph, *for_graph(target.labels, data.weight))
     potentials, words = estimator.potentials, ""
     if surrogate in CONVEX:
@@ -123,14 +129,14 @@ def prepare(estimator: Any, data: Data, C: float) -> Prepared:
     reason = f"SubsetAscent {why}" if why else "all subsets of so few labels are scored"
     reason = f"the default of the {surrogate} surrogate" if relaxed else reason
     chosen = f"{name}, as {reason}; " if is_open(estimator) else ""
-    return Prepared(
+    return LabelSetPlan(
         learner, objective, full, target, f"{chosen}{oracle_words(estimator.oracle, objective, type(learner).__name__)}.{words}"
     )
 
 
 def _convex(
     estimator: Any, own: BoundModel, full: BoundModel, target: Target, C: float, loss: Any, weight: np.ndarray, jobs: int
-) -> Prepared:
+) -> LabelSetPlan:
     """The training of a convex energy on ``own``; ``full`` predicts."""
     surrogate = as_surrogate(estimator.surrogate, SURROGATES)
     learner = choose_learner(estimator, CHOICES[surrogate].learner, LEARNERS)
@@ -139,15 +145,17 @@ def _convex(
     model = objective.model if full is own else spec.bind(full)
     chosen = f"{type(learner).__name__}, as the default of the {surrogate} surrogate; " if is_open(estimator) else ""
     words = f"{oracle_words(None, objective)}. The energies are convex, of the form {spec.form!r}."
-    return Prepared(learner, objective, model, target, f"{chosen}{words}")
+    return LabelSetPlan(learner, objective, model, target, f"{chosen}{words}")
 
 
-def _likelihood(estimator: Any, own: BoundModel, full: BoundModel, target: Target, C: float, weight: np.ndarray) -> Prepared:
+def _likelihood(
+    estimator: Any, own: BoundModel, full: BoundModel, target: Target, C: float, weight: np.ndarray
+) -> LabelSetPlan:
     """The training of a conditional random field on ``own``; ``full`` predicts."""
     objective = likelihood_objective(estimator, own, weight, C)
     learner = choose_learner(estimator, "MaximumLikelihood", LEARNERS)
     chosen = f"{type(learner).__name__}, as the default of the likelihood surrogate; " if is_open(estimator) else ""
-    return Prepared(learner, objective, full, target, f"{chosen}{oracle_words(None, objective)}.")
+    return LabelSetPlan(learner, objective, full, target, f"{chosen}{oracle_words(None, objective)}.")
 
 
 def _potentials(graph: Graph) -> tuple[str, str]:
@@ -169,16 +177,16 @@ def minimise(estimator: Any, objective: Any, learner: Learner, planes: Any) -> L
     slow, clock = [], Clock(learner.time_limit)
 
     def watch(point: LearningPoint) -> Any:
-        if point.iteration >= _PATIENCE and point.relative_gap > _HOPELESS:
+        if point.iteration >= _TUNING.patience and point.relative_gap > _TUNING.hopeless:
             slow.append(point)
         return slow or (estimator.callback is not None and estimator.callback(point))
 
     result = learner.fit(objective, watch, planes)
-    if not slow or learner.max_iter <= _PATIENCE:
+    if not slow or learner.max_iter <= _TUNING.patience:
         return result
     second = CuttingPlane(
         tol=learner.tol,
-        max_iter=learner.max_iter - _PATIENCE,
+        max_iter=learner.max_iter - _TUNING.patience,
         time_limit=None if learner.time_limit is None else clock.left,
         random_state=learner.random_state,
         checkpoint=None if learner.checkpoint is None else f"{learner.checkpoint}.second",
@@ -189,7 +197,7 @@ def minimise(estimator: Any, objective: Any, learner: Learner, planes: Any) -> L
         return result
     return replace(
         other,
-        message=f"{other.message} SubsetAscent was left at a gap of {slow[0].relative_gap:.2g} after {_PATIENCE} passes: are "
+        message=f"{other.message} SubsetAscent was left at a gap of {slow[0].relative_gap:.2g} after {_TUNING.patience} passes: are "
         "features of very different size, or far from 0?",
         n_iter=result.n_iter + other.n_iter,
         n_oracle_calls=result.n_oracle_calls + other.n_oracle_calls,

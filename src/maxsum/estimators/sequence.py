@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
+from ..core.parameters import OneOf, settings
 from ..inference.base import Solver
 from ..learning.driver import Learner
-from ..learning.objectives.margin import MarginObjective
+from ..learning.objectives.margin import MarginObjective, loss_table
 from ..learning.oracles.second_order import PairLoss, PairOracle, best_tags
-from ..losses import Loss
+from ..losses import Loss, as_loss
+from ..models.bound import BoundModel
 from ..models.sample import GraphSample
 from ..models.second_order import PairLayout, second_order
-from .base import Data, Labeler, Prepared
-from .choices import as_surrogate, coefficients, is_auto
+from .base import Labeler
+from .choices import as_surrogate, coefficients, is_auto, loss_and_oracle
 from .memory import check_room, model_bytes
 from .solving import as_jobs
 
@@ -86,6 +88,10 @@ class SequenceLabeler(Labeler):
     ):
         self._keep(locals())
 
+    _parameters = settings(
+        order=OneOf(1, 2, wanted="1 or 2. Features of the items around an item, in its dict or row, see further")
+    )
+
     def _list(self, X: Any) -> list[Any]:
         shape = getattr(X, "shape", None)
         if hasattr(X, "tocsr") or (shape is not None and len(shape) == 2):
@@ -101,29 +107,23 @@ class SequenceLabeler(Labeler):
         return items
 
     def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
-        if isinstance(self.order, bool) or self.order not in (1, 2):
-            raise InvalidSampleError(
-                f"order is {self.order!r}, wanted 1 or 2. Features of the items around an item, in its dict or row, see further."
-            )
         if self.order == 2:
             _check_second(self)
         return {}
 
-    def _prepare(self, data: Data, C: float, classes: Any = None, features: Any = None) -> Prepared:
-        first = super()._prepare(data, C, classes, features)
+    def _objective(self, surrogate: Any, bound: BoundModel, weight: np.ndarray, C: float, *operators: Any) -> Any:
         if self.order == 1:
-            return first
-        objective: Any = first.objective
-        bound = second_order(first.bound)
-        check_room(model_bytes(bound), "this training")
-        loss, oracle = PairLoss(objective.loss, first.bound.n_labels), PairOracle(bound, objective.loss_table)
-        lifted = MarginObjective(bound, C, loss, oracle, objective.sample_weight, objective.n_jobs)
-        return first._replace(bound=bound, objective=lifted)
+            return super()._objective(surrogate, bound, weight, C, *operators)
+        pairs = second_order(bound)
+        check_room(model_bytes(pairs), "this training")
+        loss = as_loss(loss_and_oracle(self, bound, weight)[0])
+        oracle = PairOracle(pairs, loss_table(bound, loss))
+        return MarginObjective(pairs, C, PairLoss(loss, bound.n_labels), oracle, weight, self.n_jobs)
 
     @property
     def _pairs(self) -> PairLayout | None:
         """The layout of pairs, if the model is one of second order."""
-        layout = getattr(self.model_.encode, "__self__", None)
+        layout = self.model_.layout
         return layout if isinstance(layout, PairLayout) else None
 
     @property
@@ -163,16 +163,16 @@ class SequenceLabeler(Labeler):
 def _check_second(labeler: Any) -> None:
     """Refuse what chains over pairs do not have."""
     if not (labeler.potentials == "general" or is_auto(labeler.potentials)) or labeler.symmetric:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"order is 2 with potentials={labeler.potentials!r}, symmetric={labeler.symmetric!r}; wanted potentials='general' and "
             "symmetric=False, as scores of three labels have no such restriction. Or use order=1."
         )
     if as_surrogate(labeler.surrogate) != "margin":
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"order is 2 with surrogate={labeler.surrogate!r}, wanted 'margin': labels of pairs exclude each other. Or use order=1."
         )
     if labeler.oracle is not None and not is_auto(labeler.oracle):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"order is 2 with oracle={labeler.oracle!r}, wanted None: chains over pairs have an exact oracle of their own."
         )
 

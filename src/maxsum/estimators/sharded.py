@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.files.arrays import write_arrays
 from ..core.files.store import write_bytes
 from ..core.graph import Graph
+from ..core.parameters import check
 from ..executors.base import Executor, executing
 from ..learning.driver import Learner
 from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
@@ -47,10 +48,12 @@ class LabelerSource:
 
     @property
     def surrogate(self) -> str:
+        """Name of the surrogate that is minimised."""
         return as_surrogate(self.labeler.surrogate)
 
     @cached_property
     def cone(self) -> Cone:
+        """The cone of allowed weights."""
         return self.template.cone
 
     def __getstate__(self) -> dict[str, Any]:
@@ -58,6 +61,7 @@ class LabelerSource:
 
     @cached_property
     def classes(self) -> np.ndarray:
+        """All classes: those of the labeler, which must hold those of the shards, or else these."""
         found, given = self.dataset.classes, self.labeler.classes
         if found is None:
             raise InvalidSampleError(f"{self.dataset!r} has no labels; wanted some to learn from.")
@@ -80,10 +84,12 @@ class LabelerSource:
 
     @cached_property
     def layout(self) -> Layout:
+        """How features and labels become weights, known from the manifest alone."""
         return self._layout(self.dataset.features)
 
     @cached_property
     def template(self) -> BoundModel:
+        """The model without data."""
         return self.layout.bound((self.classes,))
 
     @cached_property
@@ -115,7 +121,7 @@ class LabelerSource:
                 f"samples have cliques, but potentials are {model.potentials!r}; rewards of cliques need 'associative' or 'potts'."
             )
         if not model.homogeneous and facts["size"] is None:
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 "homogeneous is False, but the graphs of the shards differ in size; wanted graphs of one size."
             )
         size = tuple(facts["size"] or (0, 0))
@@ -153,6 +159,7 @@ class LabelerSource:
         return surrogate.objective(self.labeler, self.bound(k), np.ones(int(self.sizes[k])), 1.0)
 
     def digest(self) -> bytes:
+        """A hash of the data and of all settings that change what is learned."""
         skipped = (
             "C",
             "callback",
@@ -180,9 +187,10 @@ def _chain(n: int) -> Graph:
 
 def fit_shards(labeler: Any, dataset: ShardedDataset, executor: Any = None) -> Any:
     """Train a labeler on shards; what ``labeler.fit(dataset, executor=executor)`` does."""
-    from .base import Prepared
+    from .base import TrainingPlan
     from .targets import Coding
 
+    check(labeler)
     _check(labeler, dataset)
     with executing(executor) as runner:
         own = clone(labeler).set_params(callback=None, checkpoint=None)
@@ -194,7 +202,7 @@ def fit_shards(labeler: Any, dataset: ShardedDataset, executor: Any = None) -> A
         result = learner.fit(objective, labeler.callback)
         model = source.model
         n_features = int(dataset.manifest["features"]["width"])
-        labeler._accept(Prepared(learner, objective, model, Coding([], None, None), facts, n_features), result)
+        labeler._accept(TrainingPlan(learner, objective, model, Coding([], None, None), facts, n_features), result)
         labeler._warn(result, learner)
     return labeler
 
@@ -207,17 +215,21 @@ def _check(labeler: Any, dataset: ShardedDataset) -> None:
         )
     surrogate = as_surrogate(labeler.surrogate)
     if surrogate not in _ON_SHARDS:
-        raise InvalidSampleError(f"surrogate is {surrogate!r} on shards, wanted one of {', '.join(_ON_SHARDS)}.")
+        raise InvalidParameterError(f"surrogate is {surrogate!r} on shards, wanted one of {', '.join(_ON_SHARDS)}.")
     if getattr(labeler, "order", 1) != 1 or labeler.smoothing or labeler.warm_start:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             "order=2, smoothing and warm_start are for data in memory; wanted order=1, smoothing=0, warm_start=False."
         )
     given = labeler.features
     if dataset.manifest["features"]["kind"] == "dicts" and not is_auto(given):
-        raise InvalidSampleError(f"features is {given!r}, wanted 'auto': shards of dicts have their columns from write_shards.")
+        raise InvalidParameterError(
+            f"features is {given!r}, wanted 'auto': shards of dicts have their columns from write_shards."
+        )
     spec = as_convex(labeler, surrogate, ProjectedQuasiNewton())
     if spec is not None and (spec.operators is not None or spec.trees is not None):
-        raise InvalidSampleError("potentials has operators or trees, which need samples in memory; wanted neither on shards.")
+        raise InvalidParameterError(
+            "potentials has operators or trees, which need samples in memory; wanted neither on shards."
+        )
 
 
 def _facts(labeler: Any, dataset: ShardedDataset, executor: Executor) -> dict[str, Any]:
@@ -238,7 +250,7 @@ def _fact_sums(item: tuple[Any, ShardedDataset, int]) -> np.ndarray:
 
 def _balanced(given: str, dataset: ShardedDataset) -> list[float]:
     if given != "balanced" or dataset.classes is None:
-        raise InvalidSampleError(f"class_weight is {given!r}, wanted 'balanced', a dict, or one number for each class.")
+        raise InvalidParameterError(f"class_weight is {given!r}, wanted 'balanced', a dict, or one number for each class.")
     count = np.zeros(len(dataset.classes))
     for shard in dataset:
         count += np.bincount(shard.codes[shard.codes >= 0], minlength=len(count))
@@ -264,7 +276,7 @@ def _choose(labeler: Any, source: LabelerSource, executor: Executor) -> tuple[Le
         return ShardAscent(**_limits(learner), local=local), ShardedObjective(source, labeler.C, executor)
     if isinstance(learner, CuttingPlane):
         return learner, AggregatedObjective(source, labeler.C, executor)
-    raise InvalidSampleError(
+    raise InvalidParameterError(
         f"learner is {type(learner).__name__} on shards, wanted None, ShardAscent, BlockFrankWolfe or CuttingPlane."
     )
 
@@ -278,7 +290,7 @@ def predict_shards(labeler: Any, dataset: ShardedDataset, folder: str | Path, ex
     """Labels of all samples of a dataset, shard by shard, as shards of labels; what ``labeler.predict_shards`` does."""
     folder = Path(folder)
     if (folder / MANIFEST).exists():
-        raise InvalidSampleError(f"folder {folder} holds shards already; wanted a new one, or remove its {MANIFEST} first.")
+        raise InvalidParameterError(f"folder {folder} holds shards already; wanted a new one, or remove its {MANIFEST} first.")
     folder.mkdir(parents=True, exist_ok=True)
     light = _light(labeler)
     items = [(light, dataset, k, str(folder)) for k in range(dataset.n_shards)]
@@ -323,7 +335,7 @@ def predict_shard(labeler: Any, shard: Shard) -> list[np.ndarray]:
     if shard.dataset.manifest["features"]["kind"] != "dicts":
         return labeler._predict(samples)  # type: ignore[no-any-return]
     twin = _light(labeler)
-    layout: Any = labeler.model_.encode.__self__
+    layout: Any = labeler.model_.layout
     expected = layout.model.features
     if expected.n_features != shard.dataset.features.n_features:
         raise InvalidSampleError(
@@ -333,9 +345,9 @@ def predict_shard(labeler: Any, shard: Shard) -> list[np.ndarray]:
     stored = replace(layout, model=replace(layout.model, features=shard.dataset.features))
     model = labeler.model_
     twin.model_ = (
-        replace(model, encode=stored.encode)
+        replace(model, layout=stored)
         if isinstance(model, BoundModel)
-        else replace(model, base=replace(model.base, encode=stored.encode))
+        else replace(model, base=replace(model.base, layout=stored))
     )
     return twin._predict(samples)  # type: ignore[no-any-return]
 

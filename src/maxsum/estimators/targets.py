@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..models.bound import BoundModel
 from ..models.sample import GraphSample
 
-UNKNOWN, UNSEEN = -1, -2
+UNKNOWN = -1  # a label that was not given
+UNSEEN = -2  # a label that is none of the classes
 
 
 def unmasked(labels: Any) -> Any:
@@ -86,9 +86,9 @@ class Coding(NamedTuple):
         try:
             number = {label: i for i, label in enumerate(ordered)}
         except TypeError as error:
-            raise InvalidSampleError(f"classes is {classes!r}, wanted a list of hashable labels ({error}).") from error
+            raise InvalidParameterError(f"classes is {classes!r}, wanted a list of hashable labels ({error}).") from error
         if len(number) != len(ordered):
-            raise InvalidSampleError(f"classes is {classes!r}, wanted different labels.")
+            raise InvalidParameterError(f"classes is {classes!r}, wanted different labels.")
         outside = np.empty(len(ordered), dtype=object)
         outside[:] = ordered
         rule = Rule(outside, number)
@@ -107,8 +107,7 @@ class Coding(NamedTuple):
         if self.rule is None:
             return bound
         classes = (self.rule.classes,) * len(bound.classes)
-        name: Any = bound.name
-        return replace(bound, classes=classes, name=partial(name.func, *name.args[:-1], classes))
+        return replace(bound, classes=classes)
 
 
 def _items(sample: GraphSample, given: Any) -> list[Any] | None:

@@ -16,7 +16,8 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, Self
 
-from ..core.errors import ExecutorError, InvalidSampleError
+from ..core.errors import ExecutorError, InvalidParameterError
+from ..core.parameters import WholeNumber, check_value
 from ..kernels.clock import workers
 from .threads import n_threads
 from .transport import apply, received, store, work_beside
@@ -73,7 +74,7 @@ class Executor(ABC):
         items = list(items)
         labels = [f"{getattr(function, '__name__', 'task')}-{i}" for i in range(len(items))] if names is None else list(names)
         if len(labels) != len(items):
-            raise InvalidSampleError(f"names has {len(labels)} entries, wanted one for each of {len(items)} tasks.")
+            raise InvalidParameterError(f"names has {len(labels)} entries, wanted one for each of {len(items)} tasks.")
         return self._run(function, items, labels, shared, list(homes) if homes is not None else None) if items else []
 
     @abstractmethod
@@ -261,9 +262,8 @@ def as_workers(n_workers: Any) -> int:
     """A number of workers; None for one a core."""
     if n_workers is None:
         return n_threads(-1)
-    if isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 1:
-        raise InvalidSampleError(f"n_workers is {n_workers!r}, wanted a whole number >= 1, or None for one a core.")
-    return n_workers
+    check_value("n_workers", n_workers, WholeNumber(1, wanted="a whole number >= 1, or None for one a core"))
+    return int(n_workers)
 
 
 def as_executor(value: Any = None, n_workers: int | None = None) -> Executor:
@@ -289,7 +289,7 @@ def as_executor(value: Any = None, n_workers: int | None = None) -> Executor:
         return _dask().connect(value)  # type: ignore[no-any-return]
     if all(hasattr(value, name) for name in ("submit", "scatter", "gather", "nthreads")):
         return _dask()(value)  # type: ignore[no-any-return]
-    raise InvalidSampleError(
+    raise InvalidParameterError(
         f"executor is {value!r}, wanted 'serial', 'threads', 'processes', an Executor of maxsum.learning, a dask.distributed.Client, or its "
         "scheduler's address, 'tcp://host:8786'."
     )

@@ -15,6 +15,7 @@ from .base import PATIENCE, Executor
 from .transport import cached, work
 
 log = logging.getLogger(__name__)
+# Until a scheduler that does not answer is given up: the default of Dask, so that errors come as its users know them.
 _CONNECT_SECONDS = 30
 
 
@@ -53,6 +54,7 @@ class DaskExecutor(Executor):
 
     @property
     def n_workers(self) -> int:  # type: ignore[override]
+        """Threads of all workers of the cluster at this moment, 1 at least."""
         try:
             return max(1, sum(self.client.nthreads().values()))
         except (OSError, TimeoutError, AttributeError) as error:

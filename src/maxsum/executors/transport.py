@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+# Bytes from which results go through a file that is mapped and not through the pipe, which would copy them twice.
 _LARGE = 2**20
-_ALIGNED = 64
+_ALIGNED = 64  # bytes to which arrays are aligned in it: a line of the cache
 _last: tuple[str, Any] = ("", None)
 
 

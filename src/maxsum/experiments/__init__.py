@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from ..datasets.source import MissingDataError, data_folder
 
 __all__ = ["EXPERIMENTS", "TABLES", "Claim", "MissingDataError", "Progress", "Report", "data_folder", "run"]
@@ -75,6 +75,7 @@ class Report:
 
     @property
     def failed(self) -> list[Claim]:
+        """Claims that do not hold."""
         return [claim for claim in self.claims if claim.holds is False]
 
 
@@ -100,14 +101,14 @@ def run(
         The complete protocol, where it takes more than a coffee; elsewhere that is the default.
     """
     if name not in EXPERIMENTS:
-        raise InvalidSampleError(f"there is no experiment {name!r}; wanted one of {', '.join(EXPERIMENTS)}.")
+        raise InvalidParameterError(f"there is no experiment {name!r}; wanted one of {', '.join(EXPERIMENTS)}.")
     module = importlib.import_module(f".{EXPERIMENTS[name]}", __name__)
     known, options = inspect.signature(module.run).parameters, dict[str, Any]()
     if table is not None:
         numbers = TABLES.get(name, ())
         if table not in numbers:
             wanted = f"wanted {' or '.join(map(str, numbers))}" if numbers else "which has no tables"
-            raise InvalidSampleError(f"there is no table {table} in the experiment {name!r}, {wanted}.")
+            raise InvalidParameterError(f"there is no table {table} in the experiment {name!r}, {wanted}.")
         if "tables" in known:
             options["tables"] = (table,)
     if full and not quick and "full" in known:

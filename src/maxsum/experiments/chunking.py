@@ -23,9 +23,12 @@ from .crfsuite import train_crfsuite
 
 SOURCE = "The files of the shared task, a word, its part of speech and its chunk tag a line: corpora/conll2000 of nltk_data."
 FILES = ("train.txt.gz", "test.txt.gz")
-SHARES, QUICK_SHARES = (0.03, 0.1, 0.2), (0.1, 0.3)
-N_FOLDS, N_QUICK = 3, 150
-MIN_F1, TOL = 93.6, 1e-2
+SHARES = (0.03, 0.1, 0.2)  # values of C, times the number of sentences
+QUICK_SHARES = (0.1, 0.3)  # the same in a quick run
+N_FOLDS = 3  # of the choice of C
+N_QUICK = 150  # sentences of a quick run
+MIN_F1 = 93.6  # wanted
+TOL = 1e-2  # relative gap of a training
 PEERS: dict[str, tuple[str, dict[str, Any]]] = {
     "CRFsuite, averaged perceptron": ("ap", {}),
     "CRFsuite, L-BFGS": ("lbfgs", {"c2": 1.0}),

@@ -18,13 +18,16 @@ from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
 from ..learning.learners.cutting_plane import CuttingPlane
 from ..learning.objectives.lp import LPObjective
 from ..learning.objectives.margin import MarginObjective, loss_table
-from ..learning.oracles.exact import Key, SolverOracle
+from ..learning.oracles.base import Effort, Key
+from ..learning.oracles.solver import SolverOracle
 from ..learning.result import LearningResult
 from ..losses import as_loss
 from ..models.bound import BoundModel
 
 TOL = 1e-2
-_FINEST, _SHORTEST, _SLOWEST = 1e-5, 0.05, 3.0
+_FINEST = 1e-5  # relative gap at which a learner that is still behind gives up
+_SHORTEST = 0.05  # seconds that a solver has after the deadline, so that it returns a labelling
+_SLOWEST = 3.0  # wall seconds for a processor second, on a machine that others use
 
 
 class Run(NamedTuple):
@@ -49,7 +52,8 @@ class Once(SolverOracle):
         self.ends = ends
         self.at, self.known = np.zeros(0), dict[int, tuple[Key, float]]()
 
-    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[Key], np.ndarray]:
+    def answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort, n_jobs: int) -> tuple[list[Key], np.ndarray]:
+        """Labellings and gaps, from memory where these weights were asked for before."""
         if not np.array_equal(self.at, w):
             self.at, self.known = w.copy(), {}
         new = np.array([j for j in examples.tolist() if j not in self.known], dtype=np.int64)

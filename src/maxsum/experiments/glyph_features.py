@@ -7,11 +7,18 @@ from typing import NamedTuple
 import numpy as np
 
 SIZE = 64
-REACH, MARGIN, BLOCK = 9, 6, 3
+REACH = 9  # pixels by which parts of known glyphs are shifted
+MARGIN = 6  # pixels around the box that are compared
+BLOCK = 3  # pixels that share a vote, in both directions
+N_RAYS = 32  # directions from a pixel
+FAR = 91  # longest way out of the box: the diagonal of a glyph
+BEYOND = 12  # pixels that are looked at outside
+FIRST = 8  # pixels of them whose ink is counted
+SURE = 5.0  # log odds of a pixel that is seen
+UNIT = 3.0  # of log odds, so that features are about 1
+_LEAST = 1e-30  # weight of the prior beside votes: it counts where there are none
+_PRIOR = 0.3  # share of ink in a glyph
 KERNELS = ((1.5, 1.5), (3.0, 1.0))
-N_RAYS, FAR, BEYOND, FIRST = 32, 91, 12, 8
-SURE, UNIT = 5.0, 3.0
-_LEAST, _PRIOR = 1e-30, 0.3
 
 
 class Glyph(NamedTuple):

@@ -1,4 +1,4 @@
-r"""Chinese characters with a part covered: 001 §5.3, Tables 5 and 6.
+r"""Chinese characters with a part covered: Jancsary, Nowozin & Rother 2013, §5.3, Tables 5 and 6.
 
 Nodes are the covered pixels. Each is joined to its 64 nearest pixels, as far as they are covered too, by edges of 32 types, one for each
 spatial offset. A matrix :math:`W_p \succ 0` stands in each leaf of the decision tree of its type, and a vector of weights in each leaf
@@ -42,15 +42,30 @@ FILE, FIELDS = "chinese_glyphs_64.npz", ("ukai_packed", "occlusion_small", "occl
 PUBLISHED = {"forest": 32.26, "qp": 22.36, "logistic": 20.64}
 NAMES = {"forest": "random forest", "forest, same features": "random forest, same features", "qp": "QP-M3N", "logistic": "LRF"}
 PUBLISHED_SECONDS = {"qp": 0.25, "logistic": 0.22}
-N_OFFSETS, NEAR, WIDE = 32, 3, 10
-N_TRAIN, N_TEST, N_FURTHER, N_LARGE, N_QUICK = 300, 100, 200, 60, 4
-N_TREES, MIN_LEAF, SHARE = 40, 3, 0.2
-NODE_DEPTH, EDGE_DEPTH, N_CANDIDATES, MIN_ITEMS = 0, 4, 200, 300
-C, ROUND, LAST, N_LOGISTIC = 1.0, 6, 40, 15
-MIN_GAIN, MAX_SECONDS = 0.25, 0.05
+N_OFFSETS = 32  # pairs of pixels at so many offsets are joined, as in the paper
+NEAR = 3  # half width of the window of guesses around a pixel
+WIDE = 10  # half width of the forest's window
+N_TRAIN = 300  # glyphs to learn from
+N_TEST = 100  # glyphs of the test
+N_FURTHER = 200  # glyphs of a second test, by which nothing was chosen
+N_LARGE = 60  # glyphs to learn from where boxes are large
+N_QUICK = 4  # glyphs of a quick run
+N_TREES = 40  # of the forest
+MIN_LEAF = 3  # pixels of a leaf
+SHARE = 0.2  # of the features that a split may choose from
+NODE_DEPTH = 0  # of the trees of nodes, chosen by validation
+EDGE_DEPTH = 4  # of the trees of edges, as in the paper and chosen by validation
+N_CANDIDATES = 200  # splits that are tried
+MIN_ITEMS = 300  # pixels or pairs of a leaf
+C = 1.0  # in the scale of this library, chosen by validation
+ROUND = 6  # iterations between two rounds of growth
+LAST = 40  # iterations after the last one
+N_LOGISTIC = 15  # iterations of the LRF
+MIN_GAIN = 0.25  # wanted: errors fewer than the forest's by this share
+MAX_SECONDS = 0.05  # wanted, for a small box
 
 
-class Answer(NamedTuple):
+class MethodRun(NamedTuple):
     """What a method does: labels of the covered pixels, seconds of training, wall and CPU seconds of inference an image."""
 
     labels: list[np.ndarray]
@@ -124,7 +139,7 @@ def error(labels: Sequence[np.ndarray], glyphs: Sequence[Glyph]) -> float:
     return 100 * float(np.mean([(own != one.labels).mean() for own, one in zip(labels, glyphs, strict=True)]))
 
 
-def forest(x: Sequence[np.ndarray], y: Sequence[np.ndarray], tests: Sequence[np.ndarray]) -> Answer:
+def forest(x: Sequence[np.ndarray], y: Sequence[np.ndarray], tests: Sequence[np.ndarray]) -> MethodRun:
     """A random forest on the features of covered pixels."""
     from sklearn.ensemble import RandomForestClassifier
 
@@ -135,7 +150,7 @@ def forest(x: Sequence[np.ndarray], y: Sequence[np.ndarray], tests: Sequence[np.
     trees.n_jobs = 1
     taken, begun, cpu = time.perf_counter() - started, time.perf_counter(), time.process_time()
     labels = [np.asarray(trees.predict(own)) for own in tests]
-    return Answer(labels, taken, (time.perf_counter() - begun) / len(tests), (time.process_time() - cpu) / len(tests), "")
+    return MethodRun(labels, taken, (time.perf_counter() - begun) / len(tests), (time.process_time() - cpu) / len(tests), "")
 
 
 def samples(glyphs: Sequence[Glyph], known: Sequence[Glyph], left_out: bool) -> list[GraphSample]:
@@ -193,7 +208,7 @@ def grow(
     return found.features, found.model, found.weights
 
 
-def answer(surrogate: str, model: Any, init: Any, tests: Sequence[GraphSample], started: float, most: int) -> Answer:
+def answer(surrogate: str, model: Any, init: Any, tests: Sequence[GraphSample], started: float, most: int) -> MethodRun:
     """Learn all weights once more, and predict each test glyph by itself on one thread."""
     kind, predict = (QPObjective, predict_convex) if surrogate == "qp" else (LogisticObjective, predict_logistic)
     options: dict[str, Any] = {} if surrogate == "qp" else {"tol": 1e-5}
@@ -204,20 +219,20 @@ def answer(surrogate: str, model: Any, init: Any, tests: Sequence[GraphSample], 
         labels.append(predict(model, result.weights, [own])[0].labels)
     n = len(tests)
     words = f"gap {result.relative_gap:.1e}" if surrogate == "qp" else "not convex"
-    return Answer(labels, taken, (time.perf_counter() - begun) / n, (time.process_time() - cpu) / n, words)
+    return MethodRun(labels, taken, (time.perf_counter() - begun) / n, (time.process_time() - cpu) / n, words)
 
 
 def measure(
     train: Sequence[Glyph], tests: Sequence[Glyph], quick: bool, progress: Progress, compared: bool = True
-) -> tuple[dict[str, Answer], float]:
+) -> tuple[dict[str, MethodRun], float]:
     """All methods (not ``compared``: the forest and QP-M3N alone), and CPU seconds of the node features an image.
 
     They are a forest on windows of pixels; a forest, and energies without edges, on the node features of QP-M3N; QP-M3N on trees;
     and the logistic random field on the same trees.
     """
-    found: dict[str, Answer] = {}
+    found: dict[str, MethodRun] = {}
 
-    def keep(name: str, own: Answer) -> None:
+    def keep(name: str, own: MethodRun) -> None:
         found[name] = own
         progress(f"{name}: {error(own.labels, tests):.2f} %, {own.train:.0f} s, {own.cpu:.4f} CPU s/image")
 
@@ -297,7 +312,7 @@ def run(quick: bool, progress: Progress) -> Report:
     claims.append(Claim("time of all", "QP-M3N 20 h, LRF 28 h", f"{time.perf_counter() - started:.0f} s"))
     return Report(
         "glyphs",
-        "001 section 5.3, Tables 5 and 6",
+        "Jancsary, Nowozin & Rother 2013, section 5.3, Tables 5 and 6",
         "Covered parts of Chinese characters, by trees whose leaves hold convex energies",
         tuple(claims),
         ("boxes", "train", "method", "wrong pixels %", "seconds of training", "s/image", "CPU s/image", "learning"),
@@ -327,7 +342,7 @@ def picture(path: str | os.PathLike[str], kind: str = "small", quick: bool = Fal
     draw(path, panels(tests[:n_images], found), "grey: covered")
 
 
-def panels(glyphs: Sequence[Glyph], found: dict[str, Answer]) -> list[list[Any]]:
+def panels(glyphs: Sequence[Glyph], found: dict[str, MethodRun]) -> list[list[Any]]:
     """A row for each glyph."""
     rows = []
     for i, one in enumerate(glyphs):

@@ -1,4 +1,4 @@
-r"""Handwritten digits on solved Sudoku grids: 003 §7.3.
+r"""Handwritten digits on solved Sudoku grids: Franc & Savchynskyy 2008, §7.3.
 
 Each of the 81 cells of a solved grid shows an image of its digit, :math:`x \in [0, 1]^{256}`. The classifier reads all cells at once,
 
@@ -39,13 +39,22 @@ SOURCE = (
     "USPS digits: X_train, y_train (7291 images of 256 grey values in [0, 1]), X_test, y_test (2007), for instance from OpenML."
 )
 FILE, FIELDS, SUDOKU_FILE = "usps.npz", ("X_train", "y_train", "X_test", "y_test"), "norvig_with_solutions.csv"
-N_PART, N_QUICK_PART, N_SPLITS = 10, 3, 3
+N_PART = 10  # boards of a part
+N_QUICK_PART = 3  # the same in a quick run
+N_SPLITS = 3  # into training, validation and test
+SCALES = (0.3, 0.1, 0.03)  # of kernels, tried with one width
+QUICK_SCALES = (0.3,)  # the same in a quick run
+SCALED_WIDTH = 0.03  # of the kernel whose scale is tried
+MAX_SWEEPS = 1_000_000  # of the perceptron: the seconds end it
+MAX_SECONDS = 90.0  # of a training
+QUICK_SECONDS = 5.0  # the same in a quick run
+SOLVE_SECONDS = 2.0  # of a prediction
 KERNELS = ("linear", "Gaussian")
 PUBLISHED = {"linear": (8.81, 7.20), "Gaussian": (5.80, 0.04)}
-WIDTHS, QUICK_WIDTHS = (0.1, 0.03, 0.01, 0.003, 0.001), (0.1, 0.03)
-SCALES, QUICK_SCALES, SCALED_WIDTH = (0.3, 0.1, 0.03), (0.3,), 0.03
-SVM_WIDTHS, SVM_C = (0.003, 0.01, 0.03, 0.1), (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
-MAX_SWEEPS, MAX_SECONDS, QUICK_SECONDS, SOLVE_SECONDS = 1_000_000, 90.0, 5.0, 2.0
+WIDTHS = (0.1, 0.03, 0.01, 0.003, 0.001)  # of Gaussian kernels
+QUICK_WIDTHS = (0.1, 0.03)  # the same in a quick run
+SVM_WIDTHS = (0.003, 0.01, 0.03, 0.1)  # of the kernels of the SVM
+SVM_C = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # values of C of the SVM
 _GRAPH = board()
 
 
@@ -69,9 +78,11 @@ class Choice(NamedTuple):
         return ", ".join(parts) or "-"
 
     def features(self) -> NodeFeatures:
+        """Node features of this choice: pixels, or kernels with training cells."""
         return Dense() if self.width is None else Kernel(self.values)
 
     def values(self, x: np.ndarray, basis: np.ndarray) -> np.ndarray:
+        """Kernel values ``scale * exp(-width * |x - b|^2)``."""
         distance = (x**2).sum(axis=1)[:, None] + (basis**2).sum(axis=1) - 2 * x @ basis.T
         return np.asarray(self.scale * np.exp(-(self.width or 0.0) * np.maximum(distance, 0.0)))
 
@@ -263,7 +274,7 @@ def _report(outcomes: dict[str, list[Outcome]], rows: list[tuple[Any, ...]], siz
     ]
     return Report(
         "handwritten-sudoku",
-        "003 section 7.3, Table 3",
+        "Franc & Savchynskyy 2008, section 7.3, Table 3",
         "Handwritten digits on solved Sudoku grids",
         tuple(claims),
         ("split", "kernel", "classifier", "parameters", "sweeps", "consistent", "seconds", "validation %", "test %", "optimal"),

@@ -1,4 +1,4 @@
-r"""Newswire stories (004, Fig. 2(a)): one category against the rest, trained on one time and tested on others.
+r"""Newswire stories (Taskar, Chatalbashev & Koller 2004, Fig. 2(a)): one category against the rest, trained on one time and tested on others.
 
 Stories of the ModApte split with exactly one of four categories are cut into seven folds in the order of time. From each fold 200 stories
 train, those of the other six are the test. A linear SVM sees the words of a story, :math:`1 + \log tf` scaled to length one. The
@@ -26,8 +26,12 @@ from .bars import draw_bars
 SOURCE = "The 22 SGML files of Reuters-21578, Distribution 1.0, in one archive: reuters21578.tar.gz of the UCI repository, packed as xz."
 FILE = "reuters21578.tar.xz"
 CATEGORIES = ("crude", "grain", "trade", "money-fx")
-N_FOLDS, N_TRAIN, N_BLOCKS, N_NEIGHBOURS = 7, 200, 4, 2
-N_QUICK_FOLDS, N_QUICK_TRAIN = 2, 60
+N_FOLDS = 7  # parts of time, as in the paper
+N_TRAIN = 200  # stories to learn from, as in the paper
+N_BLOCKS = 4  # of time, in the choice of C and of edges
+N_NEIGHBOURS = 2  # links of a story, as in the paper
+N_QUICK_FOLDS = 2  # parts of time in a quick run
+N_QUICK_TRAIN = 60  # stories to learn from in a quick run
 SVM_VALUES = (0.5, 2.0, 8.0, 32.0)
 AMN_VALUES = (1.0, 10.0)
 EDGES = ("constant", "cosine", "both")
@@ -231,7 +235,7 @@ def report(found: Errors, quick: bool) -> Report:
     n_train, least, most = found.sizes
     return Report(
         "reuters",
-        "004 section 6, Fig. 2(a)",
+        "Taskar, Chatalbashev & Koller 2004, section 6, Fig. 2(a)",
         "Newswire stories, one category against the rest",
         tuple(claims),
         ("method", *(f"{name} %" for name in CATEGORIES), "mean %", "less than SVM, %"),

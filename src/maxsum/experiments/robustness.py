@@ -17,7 +17,9 @@ from ..learning import BlockFrankWolfe
 from ..models.sample import GraphSample
 from . import Claim, Progress, Report
 
-N_FOLDS, N_LABELS, N_RARE = 10, 3, 4
+N_FOLDS = 10  # of the cross-validations
+N_LABELS = 3  # common classes
+N_RARE = 4  # classes that a single sample has, so that folds miss them
 VALUES = (0.1, 10.0)
 TOLERANCES = (0.1, 0.01)
 

@@ -1,4 +1,4 @@
-r"""Segmentation of photographs into cow, grass, water and void: 003 §7.1, Table 1, the rows of the MSR database.
+r"""Segmentation of photographs into cow, grass, water and void: Franc & Savchynskyy 2008, §7.1, Table 1, the rows of the MSR database.
 
 A pixel shows :math:`x \in [0, 1]^3` (red, green, blue) and is next to its four neighbours; a labelling scores
 
@@ -25,6 +25,7 @@ import numpy as np
 
 from ..core.errors import InvalidSampleError, ParseError
 from ..core.graph import Graph
+from ..core.parameters import OneOf, check_value
 from ..core.result import Guarantee
 from ..datasets.generate import make_shapes
 from ..estimators.graph import GraphLabeler
@@ -41,11 +42,18 @@ LABELS = ("cow", "grass", "water", "void")
 KINDS = ("svm", "general", "supermodular")
 NAMES = {"svm": "multi-class SVM", "general": "general", "supermodular": "supermodular"}
 PUBLISHED = {"svm": 21.74, "general": 14.03, "supermodular": 14.16}
-N_SPLITS, N_TRAIN, N_VALIDATION = 3, 10, 9
-N_QUICK_TRAIN, N_QUICK_VALIDATION, N_QUICK_TEST, QUICK_STEP = 4, 2, 3, 4
-C_VALUES, QUICK_C = (0.1, 1.0, 10.0), (1.0, 10.0)
-TOL, MAX_SECONDS = 1e-2, 120.0
-_VOID = 255
+N_SPLITS = 3  # into training, validation and test
+N_TRAIN = 10  # images to learn from
+N_VALIDATION = 9  # images to choose C by
+N_QUICK_TRAIN = 4  # images to learn from in a quick run
+N_QUICK_VALIDATION = 2  # images to choose C by in a quick run
+N_QUICK_TEST = 3  # images of the test in a quick run
+QUICK_STEP = 4  # every fourth row and column in a quick run
+TOL = 1e-2  # relative gap of a training
+MAX_SECONDS = 120.0  # of a training
+_VOID = 255  # label of pixels without a class
+C_VALUES = (0.1, 1.0, 10.0)  # that validation chooses from
+QUICK_C = (1.0, 10.0)  # the same in a quick run
 _COLOURS = np.array(
     [(196, 78, 82), (85, 168, 104), (76, 114, 176), (40, 40, 40), (221, 160, 60), (129, 114, 178)], dtype=np.uint8
 )
@@ -119,8 +127,7 @@ def inputs(kind: str, images: Sequence[Image]) -> list[Any]:
 
 def classifier(kind: str, n_labels: int = len(LABELS), time_limit: float = MAX_SECONDS) -> Any:
     """An untrained classifier."""
-    if kind not in KINDS:
-        raise InvalidSampleError(f"kind is {kind!r}, wanted one of {', '.join(KINDS)}.")
+    check_value("kind", kind, OneOf(*KINDS))
     options: dict[str, Any] = {
         "classes": np.arange(n_labels), "tol": TOL, "time_limit": time_limit, "n_jobs": -1, "warm_start": True
     }  # fmt: skip
@@ -153,7 +160,7 @@ def test(model: Any, kind: str, images: Sequence[Image]) -> Tested:
     return Tested(error(labels, images), optimal, max(result.relative_gap for result in results), labels)
 
 
-def split(images: Sequence[Image], number: int, quick: bool) -> tuple[list[Image], list[Image], list[Image]]:
+def split_images(images: Sequence[Image], number: int, quick: bool) -> tuple[list[Image], list[Image], list[Image]]:
     """Images to train, validate and test; fewer and smaller ones for a quick look."""
     order = np.random.default_rng(number).permutation(len(images))
     n, m, k = (N_QUICK_TRAIN, N_QUICK_VALIDATION, N_QUICK_TEST) if quick else (N_TRAIN, N_VALIDATION, len(images))
@@ -172,7 +179,7 @@ def run(quick: bool, progress: Progress) -> Report:
     rows, trained, tested = [], [], []
     started = time.perf_counter()
     for number in range(n_splits):
-        train, validation, left = split(images, number, quick)
+        train, validation, left = split_images(images, number, quick)
         for kind in KINDS:
             best, every = choose(classifier(kind), kind, train, validation, QUICK_C if quick else C_VALUES)
             found = test(best.model, kind, left)
@@ -222,7 +229,7 @@ def run(quick: bool, progress: Progress) -> Report:
     )
     return Report(
         "segmentation",
-        "003 section 7.1, Table 1 (MSR database)",
+        "Franc & Savchynskyy 2008, section 7.1, Table 1 (MSR database)",
         "Photographs cut into cow, grass, water and void",
         claims,
         (
@@ -274,7 +281,7 @@ def picture(path: str | os.PathLike[str], photographs: bool = False, quick: bool
     shapes = make_shapes(11, 48, 72, n_objects=6, noise=0.35, kind="rgb")
     made = [Image("made", x, y) for x, y in zip(*shapes, strict=True)]
     rows = panels(made[:6], made[9:], 6, True)
-    train, _, left = split(load(), 0, quick)
+    train, _, left = split_images(load(), 0, quick)
     rows += panels(train, left[:n_images], len(LABELS), photographs)
     draw(path, rows, "last rows: cow red, grass green, water blue, void black")
 

@@ -1,4 +1,4 @@
-r"""Learning the rules of Sudoku from one puzzle and its solution: 003 §7.2.
+r"""Learning the rules of Sudoku from one puzzle and its solution: Franc & Savchynskyy 2008, §7.2.
 
 The model has a weight :math:`q(y)` for each given digit that the labelling keeps, one weight :math:`q_\square` for a blank or
 different digit, and a table :math:`g(y, y')` for all pairs of cells that share a row, a column or a box: 91 weights, nothing known
@@ -32,10 +32,12 @@ from ..models import Codes, GraphModel, GraphSample
 from . import Claim, Progress, Report, data_folder
 
 TEST_FILE, TRAIN_FILE, TEST_SET = "norvig_with_solutions.csv", "rrn-validation.csv.xz", "sudoku-top95"
-N_TRAIN, N_QUICK_TRAIN, N_QUICK_TEST = 18, 2, 3
+N_TRAIN = 18  # puzzles that are learned from, one at a time
+N_QUICK_TRAIN = 2  # the same in a quick run
+N_QUICK_TEST = 3  # puzzles of the test in a quick run
+_BLANK = 9  # number of the weight of empty cells, after those of nine digits
 MAX_SECONDS = 5.0
 MAX_SWEEPS = 200_000
-_BLANK = 9
 _DIAGONAL = np.eye(9, dtype=bool)
 
 
@@ -79,7 +81,7 @@ def learn(puzzle: Puzzle) -> Learned:
     started = time.process_time()
     result = Perceptron(max_iter=MAX_SWEEPS, time_limit=60.0).fit(objective)
     seconds = time.process_time() - started
-    q, g = split(objective.model_weights(result.weights))
+    q, g = split_weights(objective.model_weights(result.weights))
     sharper = result.weights.copy()
     sharper[_BLANK] -= sharpen(q, g)
     sharper[10:91].reshape(9, 9)[_DIAGONAL] -= sharpen(q, g)
@@ -88,7 +90,7 @@ def learn(puzzle: Puzzle) -> Learned:
     return Learned(q, g, result.n_iter, result.extra["n_updates"], seconds, converged, rules_hold(q, g), sharp)
 
 
-def split(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def split_weights(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """:math:`q` (the last is that of blank or different) and :math:`g`."""
     return weights[:10].copy(), weights[10:91].reshape(9, 9).copy()
 
@@ -206,7 +208,7 @@ def _report(learned: list[Learned], chosen: list[Puzzle], n_tests: int, correct:
     )
     return Report(
         "sudoku",
-        "003 section 7.2",
+        "Franc & Savchynskyy 2008, section 7.2",
         "The rules of Sudoku from one puzzle and its solution",
         claims,
         ("training set", "givens", "sweeps", "updates", "seconds", "(35)"),

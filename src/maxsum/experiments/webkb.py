@@ -1,4 +1,4 @@
-r"""Web pages of four universities (004, Fig. 2(b)): trained on three, tested on the fourth.
+r"""Web pages of four universities (Taskar, Chatalbashev & Koller 2004, Fig. 2(b)): trained on three, tested on the fourth.
 
 A multi-class SVM sees the words of a page, scaled to length one. The associative Markov network (AMN) sees the same, and edges: pages that
 link to each other, pages that are linked from the same page, pages that link to the same page, pages with similar words. Which edges, and
@@ -35,8 +35,11 @@ FILES = tuple(f"{school}.{end}" for school in SCHOOLS for end in ("content", "ci
 EDGES = ("links", "co-cited", "co-citing", "similar", "co-cited and similar")
 QUICK_EDGES = ("co-cited", "similar")
 SVM_VALUES = (0.1, 0.3, 1.0, 3.0, 10.0)
-NET_VALUES, QUICK_VALUES = (0.3, 1.0, 3.0, 10.0), (3.0,)
-LARGEST_LIST, N_NEIGHBOURS, TOL = 15, 2, 1e-2
+NET_VALUES = (0.3, 1.0, 3.0, 10.0)  # values of C of the network
+QUICK_VALUES = (3.0,)  # the same in a quick run
+LARGEST_LIST = 15  # links of a page up to which it joins those that it links to
+N_NEIGHBOURS = 2  # nearest pages that a page is joined with
+TOL = 1e-2  # relative gap of a training
 PUBLISHED_REDUCTION = 30.0
 
 
@@ -219,7 +222,7 @@ def report(found: Errors, quick: bool) -> Report:
         rows.append((f"AMN, {kind}", str(n_edges), f"{same:.0f}", *(f"{e:.1f}" for e in errors), f"{errors.mean():.1f}"))
     return Report(
         "webkb",
-        "004 section 6, Fig. 2(b)",
+        "Taskar, Chatalbashev & Koller 2004, section 6, Fig. 2(b)",
         "Web pages of four schools, trained on three",
         tuple(claims),
         ("method", "edges", "of one class %", *SCHOOLS, "mean %"),

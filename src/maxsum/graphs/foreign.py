@@ -12,7 +12,7 @@ from ..core.graph import Graph
 from ..models.sample import GraphSample
 from .edges import joined
 
-_UNKNOWN = -1
+_UNKNOWN = -1  # a label that was not given
 
 
 def from_networkx(

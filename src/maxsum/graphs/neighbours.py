@@ -9,14 +9,15 @@ from scipy import sparse
 
 from ..core.errors import InvalidGraphError, InvalidSampleError
 from ..core.graph import Graph
+from ..core.parameters import OneOf, Real, WholeNumber, check_value
 from .edges import WeightedEdges
 
-_CELLS = 1 << 22
-_DIGITS = 12
+_CELLS = 1 << 22  # similarities in memory at a time: 32 MB
+_DIGITS = 12  # decimals to which similarities are rounded, so that ties do not depend on the order of sums
 
 
 def tf_idf(counts: Any) -> Any:
-    r"""Words of documents, weighted by :math:`(1 + \log tf)\,\log(N / df)` as in 004.
+    r"""Words of documents, weighted by :math:`(1 + \log tf)\,\log(N / df)` as in Taskar, Chatalbashev & Koller 2004.
 
     Parameters
     ----------
@@ -74,12 +75,9 @@ def nearest_neighbours(
     InvalidGraphError
         No row has a neighbour.
     """
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise InvalidSampleError(f"k is {k!r}, wanted a whole number >= 1.")
-    if not 0 <= min_similarity < 1:
-        raise InvalidSampleError(f"min_similarity is {min_similarity!r}, wanted a number from 0 to below 1.")
-    if empty not in ("error", "isolate"):
-        raise InvalidSampleError(f'empty is {empty!r}, wanted "error" or "isolate".')
+    check_value("k", k, WholeNumber(1))
+    check_value("min_similarity", min_similarity, Real(0.0, below=1.0, wanted="a number from 0 to below 1"))
+    check_value("empty", empty, OneOf("error", "isolate"))
     rows = _unit_rows(X, empty)
     n = rows.shape[0]
     group = None if groups is None else _groups(groups, n)

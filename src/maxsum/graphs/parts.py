@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InvalidGraphError, InvalidSampleError
+from ..core.parameters import OneOf, check_value
 from ..models.labels import induced
 from ..models.sample import GraphSample
 
@@ -32,8 +33,7 @@ def split(sample: GraphSample, part: Any, crossing: str = "warn") -> dict[Any, G
     names = np.asarray(part)
     if names.shape != (sample.n_nodes,):
         raise InvalidSampleError(f"part has shape {names.shape}, but the sample has {sample.n_nodes} nodes; wanted one a node.")
-    if crossing not in ("warn", "drop", "error"):
-        raise InvalidSampleError(f'crossing is {crossing!r}, wanted "warn", "drop" or "error".')
+    check_value("crossing", crossing, OneOf("warn", "drop", "error"))
     ends = names[sample.graph.edges]
     across = np.flatnonzero(ends[:, 0] != ends[:, 1])
     if len(across) and crossing != "drop":

@@ -11,7 +11,7 @@ from ..core.errors import InvalidGraphError
 from ..core.graph import Graph
 from .edges import WeightedEdges
 
-_PAIRS = 50_000_000
+_PAIRS = 50_000_000  # pairs of nodes that are built: 800 MB; one page that all share would make a complete graph
 _SIDES = ("source", "target")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from ..core.certificate import Certificate, MessageCertificate, in_doubt, verdict
 from ..core.dual import centred_score
-from ..core.errors import CertificateError, InvalidProblemError, UnsupportedProblemError
+from ..core.errors import CertificateError, UnsupportedProblemError
 from ..core.memory import check_room
+from ..core.parameters import TIME_LIMIT, Constraint, check, check_value, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination, TracePoint
 from ..core.validation import as_labels
@@ -23,17 +24,28 @@ log = logging.getLogger("maxsum")
 
 Callback = Callable[[TracePoint], Any]
 
-_NUMPY_ENTRIES = 2**10
-"""Table entries of all edges up to which numpy gives the verdict at once: up to 0.5 ms. Of larger problems kernels do, five times as fast."""
 
-_EXACT_TERMS = 20_000
-"""Nodes and edges up to which a run decides in rational arithmetic what rounding leaves open (about 0.2 s); `verify` always does."""
+@dataclass(frozen=True)
+class Tuning:
+    """When a run stops, and which arithmetic judges it."""
 
-_SLACK, _SHARE = 0.1, 0.025
-"""A step is not begun if, as long as the last one, it would end by more than so many seconds and this share of the limit after the limit. It is
-half of what a run may overrun; less would leave more of the time unused."""
-_EVALUATE_SECONDS, _EVALUATE_SHARE = 2e-8, 0.1
-"""Seconds a cell of an edge's table in evaluating a proof of messages, for which a run ends earlier, and the most that this may take of the limit."""
+    # Table entries of all edges up to which numpy gives the verdict at once, in 0.5 ms; of larger problems kernels do, five
+    # times as fast.
+    numpy_entries: int = 2**10
+    # Nodes and edges up to which a run decides in rational arithmetic what rounding leaves open, about 0.2 s; `verify` always
+    # does.
+    exact_terms: int = 20_000
+    # A step as long as the last one is begun if it ends at most so late: half of what a run may overrun; less leaves time
+    # unused.
+    overrun_seconds: float = 0.1
+    overrun_share: float = 0.025  # the same as a share of the limit, added to the seconds
+    # Measured for a cell of an edge's table in evaluating a proof of messages, for which a run ends earlier.
+    evaluate_seconds: float = 2e-8
+    # The most of the limit that is kept free for it: a proof that is cut short would be lost, a longer wait is wasted.
+    evaluate_share: float = 0.1
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -61,9 +73,14 @@ class Solver(ABC):
     time_limit: float | None = None
     does: ClassVar[str] = ""
     _copies: ClassVar[int] = 3  # of all messages, that are in memory at a time
+    _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(time_limit=TIME_LIMIT)
+
+    def __post_init__(self) -> None:
+        check(self)
 
     @property
     def name(self) -> str:
+        """Name of the class."""
         return type(self).__name__
 
     @abstractmethod
@@ -109,14 +126,6 @@ def without_cliques(problem: Problem) -> Support:
     return Support(True)
 
 
-def check_time_limit(time_limit: Any) -> None:
-    """Refuse what is not a number of seconds."""
-    if time_limit is None:
-        return
-    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float, np.number)) or not time_limit >= 0:
-        raise InvalidProblemError(f"time_limit is {time_limit!r}, wanted seconds >= 0, or None.")
-
-
 class Interruptible:
     """A run with a clock, used as a context: ``Ctrl-C`` inside ends the block and leaves the best so far."""
 
@@ -127,7 +136,7 @@ class Interruptible:
     """Seconds before the limit that belong to what comes after the last step."""
 
     def __init__(self, time_limit: float | None = None):
-        check_time_limit(time_limit)
+        check_value("time_limit", time_limit, TIME_LIMIT)
         self.time_limit, self.clock = time_limit, Clock(time_limit)
         self._lap: float | None = None
 
@@ -157,7 +166,9 @@ class Interruptible:
         used = self.clock.used
         last, self._lap = 0.0 if self._lap is None else used - self._lap, used
         left = self.seconds_left
-        return left <= 0 or (self.time_limit is not None and last > left + _SLACK + _SHARE * self.time_limit)
+        return left <= 0 or (
+            self.time_limit is not None and last > left + _TUNING.overrun_seconds + _TUNING.overrun_share * self.time_limit
+        )
 
 
 class Run(Interruptible):
@@ -169,7 +180,7 @@ class Run(Interruptible):
         self.callback = callback
         if time_limit is not None:
             cells = problem.n_edges * problem.n_labels**2
-            self.reserve = min(_EVALUATE_SECONDS * cells, _EVALUATE_SHARE * time_limit)
+            self.reserve = min(_TUNING.evaluate_seconds * cells, _TUNING.evaluate_share * time_limit)
         self.labels: np.ndarray | None = None
         self.score = -np.inf
         self.relative_score = -np.inf
@@ -179,6 +190,7 @@ class Run(Interruptible):
         self.message = ""
         self.marginals: np.ndarray | None = None
         self.edge_marginals: np.ndarray | None = None
+        self.init_marginals: np.ndarray | None = None
         self.fixed: np.ndarray | None = None
         self.n_iter = 0
         self.trace: list[TracePoint] = []
@@ -193,7 +205,7 @@ class Run(Interruptible):
                 self.offer(init.labels)
             if init.certificate is not None:
                 self.certify(init.certificate.bound(self.problem), init.certificate)
-            messages = init.messages
+            messages, self.init_marginals = init.messages, init.marginals
         return None if messages is None else self.problem.as_messages(messages)
 
     def offer(self, labels: np.ndarray) -> bool:
@@ -264,7 +276,7 @@ class Run(Interruptible):
         if certificate is None:
             return np.inf, np.inf, Guarantee.none if labels is None else Guarantee.feasible
         found = None
-        large = problem.n_edges * problem.n_labels**2 > _NUMPY_ENTRIES
+        large = problem.n_edges * problem.n_labels**2 > _TUNING.numpy_entries
         if large and labels is not None and isinstance(certificate, MessageCertificate):
             from .prepare import evaluate
 
@@ -273,7 +285,7 @@ class Run(Interruptible):
                 found = verdict(problem, labels, self.score, proof)
                 found = None if not found.optimal and in_doubt(problem, labels, proof) else found
         if found is None:
-            few = problem.n_nodes + problem.n_edges <= _EXACT_TERMS
+            few = problem.n_nodes + problem.n_edges <= _TUNING.exact_terms
             found = certificate.judge(problem, labels, None if few else False)
         if found.infeasible and np.isfinite(self.score):
             raise CertificateError(f"{self.solver}: proven infeasible, but a labelling has the score {self.score}.")

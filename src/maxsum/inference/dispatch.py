@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidProblemError, UnsupportedProblemError
+from ..core.errors import InvalidParameterError, InvalidProblemError
+from ..core.parameters import TIME_LIMIT, check_value
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
 from ..kernels.clock import Clock
-from .base import Callback, Run, Solver, check_time_limit
+from .base import Callback, Run, Solver
 from .finisher import LPFinisher
 from .junction import JunctionTree, has_small_width
 from .maxflow import MaxFlow
@@ -21,10 +22,21 @@ from .search import BranchAndBound
 from .tree import TreeDP
 from .trws import TRWS
 
-_SMALL_CELLS = 2**22
-_SMALL_NODES = 300
-_FINISHER_MARGINALS = 1000
-_SEARCH_SECONDS = {"small": 60.0, "large": 10.0}
+
+@dataclass(frozen=True)
+class Tuning:
+    """Where rows of the dispatch table end."""
+
+    # Cells of a junction tree's largest bag, 32 MB: at about 0.1 s a bag the exact answer costs less than passes and a search.
+    small_cells: int = 2**22
+    small_nodes: int = 300  # nodes up to which an exact search often ends
+    search_seconds: float = 60.0  # that it has then, where no limit is given
+    large_search_seconds: float = 10.0  # and with more nodes, where it rarely ends
+    # Node marginals up to which the linear program takes a fraction of a second, so that its bound comes before the search.
+    finisher_marginals: int = 1000
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -41,8 +53,8 @@ TABLE: tuple[Row, ...] = (
     Row("supermodular", lambda p: bool(MaxFlow().supports(p)), lambda limit: MaxFlow(time_limit=limit)),
     Row(
         "small width",
-        lambda p: has_small_width(p, _SMALL_CELLS),
-        lambda limit: JunctionTree(max_cells=_SMALL_CELLS, time_limit=limit),
+        lambda p: has_small_width(p, _TUNING.small_cells),
+        lambda limit: JunctionTree(max_cells=_TUNING.small_cells, time_limit=limit),
     ),
 )
 
@@ -92,7 +104,7 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise InvalidProblemError(f"solve() was given a {type(problem).__name__}, wanted a maxsum.Problem.")
-    check_time_limit(time_limit)
+    check_value("time_limit", time_limit, TIME_LIMIT)
     clock = Clock(time_limit)
     if solver is not None:
         return _named(solver, time_limit).solve(problem, init, callback)
@@ -113,10 +125,10 @@ def _left(clock: Clock) -> float | None:
 def _named(solver: Solver | str, time_limit: float | None) -> Solver:
     if isinstance(solver, str):
         if solver not in SOLVERS:
-            raise UnsupportedProblemError(f"there is no solver {solver!r}; known are {', '.join(SOLVERS)}.")
+            raise InvalidParameterError(f"there is no solver {solver!r}; known are {', '.join(SOLVERS)}.")
         solver = SOLVERS[solver]()
     if not isinstance(solver, Solver):
-        raise UnsupportedProblemError(f"solver is {solver!r}, wanted a solver such as TRWS(), or a name: {', '.join(SOLVERS)}.")
+        raise InvalidParameterError(f"solver is {solver!r}, wanted a solver such as TRWS(), or a name: {', '.join(SOLVERS)}.")
     if time_limit is None or not hasattr(solver, "__dataclass_fields__") or "time_limit" not in solver.__dataclass_fields__:
         return solver
     return replace(solver, time_limit=time_limit)  # type: ignore[type-var]
@@ -139,7 +151,7 @@ def _search(problem: Problem, clock: Clock, init: Any, callback: Callback | None
     if _over(first, problem.resolution):
         return replace(first, message=f"{why}: {first.message}")
     why += f": TRWS left a gap of {first.gap:.3g}"
-    patience = _SEARCH_SECONDS["small" if problem.n_nodes <= _SMALL_NODES else "large"]
+    patience = _TUNING.search_seconds if problem.n_nodes <= _TUNING.small_nodes else _TUNING.large_search_seconds
     rest = Clock(patience) if clock.limit is None else clock
     best = first
     if _finisher_fits(problem):
@@ -172,4 +184,8 @@ def _after(before: Result, result: Result) -> Result:
 
 def _finisher_fits(problem: Problem) -> bool:
     """Whether the LP value can be had in a fraction of the time of a search."""
-    return not problem.has_hard_constraints and not len(problem.cliques) and int(problem.n_states.sum()) <= _FINISHER_MARGINALS
+    return (
+        not problem.has_hard_constraints
+        and not len(problem.cliques)
+        and int(problem.n_states.sum()) <= _TUNING.finisher_marginals
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import EliminationCertificate
+from ..core.parameters import WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.scale import table_centres
 from .base import Run, Solver, Support
@@ -28,6 +29,7 @@ class Exhaustive(Solver):
 
     does = "tiny problems: optimal by enumeration"
     _copies = 1
+    _parameters = settings(max_labellings=WholeNumber(1))
 
     def supports(self, problem: Problem) -> Support:
         count = math.prod(problem.n_states.tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,19 +10,30 @@ import numpy as np
 
 from ..core.certificate import MessageCertificate
 from ..core.errors import InvalidProblemError
+from ..core.parameters import Flag, WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..kernels import expansion, maxflow
 from ..kernels.net import Net
 from .base import Run, Solver, Support
 from .icm import polish, start_labels
+from .linear_program import roundings
 from .prepare import Prepared, measure, start
 from .trws import ascend
 
-_MAX_ARCS = 2**29 - 1
-_VISITS = 1 << 18
-_PASSES = 20
-_FEW = 0.02
+_MAX_ARCS = 2**29 - 1  # what 32-bit numbers of arcs and of their reverses allow
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How moves are made."""
+
+    visits: int = 1 << 18  # of a cut between looks at the clock: some milliseconds
+    passes: int = 20  # of message passing for the bound: the bound of TRW-S hardly falls after that on Potts problems
+    few: float = 0.02  # share of nodes with excess below which a cut starts from them, not from sweeps over all nodes
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -52,8 +64,9 @@ class AlphaExpansion(Solver):
     a factor 2 of the lowest cost.
 
     The start is the labelling of ``init``, if that is a result with one, or of the message passing below, or the best label
-    of each node alone. Moves that do not improve are not made. Each label keeps the flow of its last move, and the first
-    moves start from the messages.
+    of each node alone. If ``init`` has fractional marginals (of `LinearProgram`) there are two more: their roundings, for associative
+    problems the derandomised one of Kleinberg & Tardos 1999 too, whose guarantee the answer then has. Moves that do not improve are not
+    made. Each label keeps the flow of its last move, and the first moves start from the messages.
 
     Parameters
     ----------
@@ -72,9 +85,10 @@ class AlphaExpansion(Solver):
 
     does = "tables that like equal labels (Potts, associative; cliques): a labelling by minimum cuts, bound by message passing"
 
-    def __post_init__(self) -> None:
-        if not self.max_iter >= 0:
-            raise InvalidProblemError(f"AlphaExpansion: max_iter is {self.max_iter}, wanted 0 or more cycles.")
+    _parameters = settings(
+        max_iter=WholeNumber(0, wanted="0 or more cycles"),
+        bound=Flag(),
+    )
 
     def supports(self, problem: Problem) -> Support:
         witness = expansion_witness(problem)
@@ -94,25 +108,29 @@ class AlphaExpansion(Solver):
             given = Messages(init.edge.copy(), init.clique.copy())
             run.certify(measure(problem, given), MessageCertificate(given))
         if self.bound:
-            ascend(problem, prepared, messages, run, _PASSES, 0.0)
+            ascend(problem, prepared, messages, run, _TUNING.passes, 0.0)
             if run.termination in (Termination.time_limit, Termination.stopped):
                 return
             run.termination = Termination.converged
             gap = run.bound - run.score
             if gap <= 0.5 * problem.resolution or gap < problem.step - 2 * problem.resolution:
                 return
-        labels = _start(problem, prepared, run)
-        if labels is None:
+        starts = _starts(problem, prepared, run)
+        if not starts:
             run.termination = Termination.stalled
             run.message = "AlphaExpansion: found no labelling to start from that satisfies the hard constraints."
             return
-        run.offer(labels)
         network = Expander(prepared.net, messages if self.bound or init is not None else None)
-        run.termination = Termination.iteration_limit
-        try:
-            done = network.cycle(labels, self.max_iter, lambda: run.step(run.n_iter + 1), lambda: run.seconds_left <= 0)
-        finally:
+        done = True
+        for labels in starts:
             run.offer(labels)
+            run.termination = Termination.iteration_limit
+            try:
+                done &= network.cycle(labels, self.max_iter, lambda: run.step(run.n_iter + 1), lambda: run.seconds_left <= 0)
+            finally:
+                run.offer(labels)
+            if run.termination in (Termination.time_limit, Termination.stopped):
+                return
         if done:
             run.termination = Termination.converged
 
@@ -189,13 +207,13 @@ class Expander:
         sources = expansion.fill(net, flow, data, labels, alpha)
         if sources == 0:
             return False
-        if sources > _FEW * len(labels):
+        if sources > _TUNING.few * len(labels):
             for backward in (False, True, False, True) if fresh else ():
                 maxflow.sweep(flow, backward)
             maxflow.start(flow)
         else:
             expansion.start_from_sources(flow)
-        while not maxflow.advance(flow, _VISITS):
+        while not maxflow.advance(flow, _TUNING.visits):
             if late():
                 return False
         expansion.keep(net, flow, data, alpha)
@@ -204,6 +222,16 @@ class Expander:
             return False
         expansion.take(labels, data.active, alpha)
         return True
+
+
+def _starts(problem: Problem, prepared: Prepared, run: Run) -> list[np.ndarray]:
+    """Where to start from, the best labelling so far first: moves from another may lead further."""
+    first = _start(problem, prepared, run)
+    found = [] if first is None else [first]
+    if run.init_marginals is not None:
+        with contextlib.suppress(InvalidProblemError):  # marginals of another problem, which ``init`` may be a result of
+            found += [labels for labels in roundings(problem, run.init_marginals) if _allowed(prepared.net, labels)]
+    return found
 
 
 def _start(problem: Problem, prepared: Prepared, run: Run) -> np.ndarray | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.errors import InvalidProblemError
+from ..core.parameters import OneOf, Real, WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..core.scale import spreads
@@ -21,12 +21,34 @@ from .polytope import Bracket
 from .prepare import measure, prepare
 from .trws import ascend
 
-_PASSES = 100
-_PATIENCE = 6
-_MAX_PAIRS = 1 << 22
-_ROWS, _SPARSE_ROWS, _BAND = 2000, 20_000, 500
-_TRY = 40
-_COLD, _SMOOTH, _SHARE = 2.5e-3, 300, 0.3
+
+@dataclass(frozen=True)
+class Tuning:
+    """Which method `LPFinisher` tries, and for how long."""
+
+    # TRW-S passes before: 50 and 200 gave the same bound, and 10 to 12 interior iterations either way.
+    first_passes: int = 100
+    # Interior iterations that do not shrink the bracket by a tenth before it has stalled; 3 and 12 ended at the same point.
+    patience: int = 6
+    most_pairs: int = 1 << 22  # pairs of labels on all edges that an interior point keeps, in a dozen copies: 400 MB
+    # Node marginals up to which the interior point is tried first, its matrices being dense; at 2304, trying it first was as
+    # fast.
+    dense_rows: int = 2000
+    # The same for sparse factors of banded matrices, whose cost grows with the rows and not with their cube.
+    sparse_rows: int = 20_000
+    # Half width of the band up to which such factors stay sparse; 250 and 1000 made no difference on a grid of 24 x 24.
+    band: int = 500
+    # Bundle steps before the interior point takes over; on a grid of 576 nodes 80 were enough to end in 0.07 s instead of 0.19
+    # s.
+    bundle_try: int = 40
+    # Last temperature of smoothing before the bundle, in spreads of a term; half and double ended at the same bound.
+    cold: float = 2.5e-3
+    smooth_iter: int = 300  # iterations of it; 150 and 600 ended at the same bound
+    # Most of the time left that it may take: the bundle needs the rest to prove the value from both sides.
+    smooth_share: float = 0.3
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -67,13 +89,12 @@ class LPFinisher(Solver):
 
     does = "any problem of moderate size: the value of the LP relaxation, proven from both sides"
 
-    def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise InvalidProblemError(f"LPFinisher: tol is {self.tol}, wanted 0 or more.")
-        if not self.max_iter >= 1:
-            raise InvalidProblemError(f"LPFinisher: max_iter is {self.max_iter}, wanted 1 or more.")
-        if self.method not in ("auto", "interior", "highs", "bundle"):
-            raise InvalidProblemError(f'LPFinisher: method is {self.method!r}, wanted "auto", "interior", "highs" or "bundle".')
+    _parameters = settings(
+        tol=Real(0.0, wanted="0 or more"),
+        max_iter=WholeNumber(1, wanted="1 or more"),
+        small=WholeNumber(0),
+        method=OneOf("auto", "interior", "highs", "bundle"),
+    )
 
     def supports(self, problem: Problem) -> Support:
         if len(problem.cliques):
@@ -90,7 +111,7 @@ class LPFinisher(Solver):
         if not prepared.feasible:
             run.certify(-np.inf, MessageCertificate(start))
             return
-        ascend(problem, prepared, start, run, _PASSES, 1e-3)
+        ascend(problem, prepared, start, run, _TUNING.first_passes, 1e-3)
         bracket = Bracket(problem, prepared, run, self.tol)
         if run.labels is not None and run.bound - run.score <= problem.resolution:
             run.marginals = np.eye(problem.n_labels)[run.labels]
@@ -110,7 +131,7 @@ class LPFinisher(Solver):
                 _simplex(bracket)
             else:
                 known = getattr(run.certificate, "messages", known)
-                descend(bracket, known, "bundle", _TRY if method == "try" else self.max_iter, 1)
+                descend(bracket, known, "bundle", _TUNING.bundle_try if method == "try" else self.max_iter, 1)
             if bracket.solved or bracket.closed or bracket.halted:
                 break
         run.message = f"{self.name}: {bracket} by {_NAMES[method]} after TRW-S ({run.termination.replace('_', ' ')})."
@@ -124,7 +145,7 @@ class LPFinisher(Solver):
             return ["highs"]
         if problem.has_hard_constraints:
             return ["highs"] if few else ["bundle"]
-        if problem.n_nodes * problem.n_labels <= _ROWS:
+        if problem.n_nodes * problem.n_labels <= _TUNING.dense_rows:
             return ["interior", "highs" if few else "bundle"]
         return ["try", "interior", "bundle"] if _narrow(problem) else ["bundle"]
 
@@ -145,23 +166,23 @@ def _narrow(problem: Problem) -> bool:
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
     n_nodes, n_labels = problem.n_nodes, problem.n_labels
-    if n_nodes * n_labels > _SPARSE_ROWS or problem.n_edges * n_labels**2 > _MAX_PAIRS:
+    if n_nodes * n_labels > _TUNING.sparse_rows or problem.n_edges * n_labels**2 > _TUNING.most_pairs:
         return False
     ends = problem.graph.edges
     both = np.concatenate([ends, ends[:, ::-1]])
     pattern = coo_array((np.ones(len(both), dtype=np.int8), (both[:, 0], both[:, 1])), shape=(n_nodes, n_nodes)).tocsr()
     rank = np.empty(n_nodes, dtype=np.int64)
     rank[reverse_cuthill_mckee(pattern, symmetric_mode=True)] = np.arange(n_nodes)
-    return bool(np.abs(rank[ends[:, 0]] - rank[ends[:, 1]]).max(initial=0) * n_labels <= _BAND)
+    return bool(np.abs(rank[ends[:, 0]] - rank[ends[:, 1]]).max(initial=0) * n_labels <= _TUNING.band)
 
 
 def _smooth(bracket: Bracket) -> None:
     """Messages and a labelling from the smoothed dual, for a part of the time that is left."""
     problem, run = bracket.problem, bracket.run
-    seconds = None if np.isinf(run.seconds_left) else _SHARE * run.seconds_left
+    seconds = None if np.isinf(run.seconds_left) else _TUNING.smooth_share * run.seconds_left
     spread = float(np.median(spreads(problem)))
-    epsilon = _COLD * spread if spread > 0 else None
-    found = ConvexBP(epsilon=epsilon, max_iter=_SMOOTH, time_limit=seconds).solve(problem)
+    epsilon = _TUNING.cold * spread if spread > 0 else None
+    found = ConvexBP(epsilon=epsilon, max_iter=_TUNING.smooth_iter, time_limit=seconds).solve(problem)
     if found.labels is not None:
         run.offer(found.labels)
     if found.messages is not None:
@@ -187,7 +208,7 @@ def _interior(bracket: Bracket, messages: Messages) -> None:
         if run.step(before + iteration) or bracket.solved or bracket.closed:
             return
         width, idle = (bracket.high - bracket.low, 0) if bracket.high - bracket.low < 0.9 * width else (width, idle + 1)
-        if idle >= _PATIENCE:
+        if idle >= _TUNING.patience:
             break
     run.termination = Termination.stalled
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 import numpy as np
@@ -17,8 +18,19 @@ from ..core.problem import Problem
 from ..executors.threads import n_threads
 from ..kernels.clock import workers
 
-_BLOCKS = 8
-_LEAST_WORK = 2**21
+
+@dataclass(frozen=True)
+class Tuning:
+    """How a grid is cut into strips for threads."""
+
+    blocks: int = 8  # pieces of rows for two strips: more hand over earlier and wait less, fewer cost fewer hand-overs
+    # Edges times labels from which a pass is cut: tens of milliseconds, against hand-overs of microseconds and one pool of
+    # threads.
+    least_work: int = 2**21
+
+
+_TUNING = Tuning()
+
 
 Strip = Callable[[np.ndarray, bool, int, int, int, int, int], float]
 """A pass over the rows ``first:last`` and columns ``first:last`` of a grid so many columns wide; returns its part of the bound."""
@@ -28,7 +40,7 @@ def strips(problem: Problem, n_jobs: int) -> int:
     """The number of strips that pay: 1 where the graph is no grid whose edges join neighbours in a row or a column."""
     graph = problem.graph
     pieces = n_threads(n_jobs)
-    if pieces < 2 or graph.shape is None or problem.n_edges * problem.n_labels < _LEAST_WORK:
+    if pieces < 2 or graph.shape is None or problem.n_edges * problem.n_labels < _TUNING.least_work:
         return 1
     pieces = min(pieces, graph.shape[1], 8)
     row, column = np.divmod(graph.edges, graph.shape[1])
@@ -37,7 +49,7 @@ def strips(problem: Problem, n_jobs: int) -> int:
 
 def strip_passes(one_pass: Strip, shape: tuple[int, int], n_strips: int) -> Callable[[np.ndarray, bool], float]:
     """A function of flat messages and direction that does one pass in ``n_strips`` threads and returns the bound."""
-    rows = np.linspace(0, shape[0], min(_BLOCKS * n_strips // 2, shape[0]) + 1).astype(int).tolist()
+    rows = np.linspace(0, shape[0], min(_TUNING.blocks * n_strips // 2, shape[0]) + 1).astype(int).tolist()
     columns = np.linspace(0, shape[1], n_strips + 1).astype(int).tolist()
     pool = ThreadPoolExecutor(n_strips)
 

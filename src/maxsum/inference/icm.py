@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import MessageCertificate
-from ..core.errors import InvalidProblemError
+from ..core.parameters import WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..kernels.icm import icm_sweeps
@@ -49,9 +49,7 @@ class ICM(Solver):
     does = "any problem: a labelling by local search, no bound"
     _copies = 1
 
-    def __post_init__(self) -> None:
-        if not self.max_iter >= 0:
-            raise InvalidProblemError(f"ICM: max_iter is {self.max_iter}, wanted 0 or more sweeps.")
+    _parameters = settings(max_iter=WholeNumber(0, wanted="0 or more sweeps"))
 
     def supports(self, problem: Problem) -> Support:
         return Support(True)

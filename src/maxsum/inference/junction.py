@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.certificate import EliminationCertificate, MessageCertificate
 from ..core.elimination import EliminationOrder, elimination_order
+from ..core.parameters import WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..core.scale import table_centres
@@ -19,14 +20,25 @@ from .prepare import measure, prepare
 MAX_AXES = 60 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 30
 """Largest number of nodes in a bag; numpy arrays have at most 64 axes (32 before numpy 2)."""
 
-_NAME_WIDTH_NODES, _NAME_WIDTH_EDGES = 300, 1000
-_PEELS = 100
-_STEP = 1 << 20
-_OVERHEAD = 1 << 14
-_EVALUATE_SHARE = 1.5
-"""Time to evaluate an elimination's proof, in times of the elimination (measured on bags of 1e3 to 1e7 cells: 0.9 to 1.6)."""
-_CELL_SECONDS = 4e-9
-"""A cell of a bag, for each term that is added and for the maximum; a bag that needs more than is left is not begun."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """When `JunctionTree` looks at clocks and widths."""
+
+    # Nodes up to which a refused graph's width is computed to be told: a min-fill order takes milliseconds there.
+    named_nodes: int = 300
+    named_edges: int = 1000  # the same in edges
+    # Rounds of peeling low degrees off for a lower bound on the width; graphs that need more are left to the min-fill order.
+    peels: int = 100
+    cells_a_look: int = 1 << 20  # cells between two looks at the clock, some milliseconds
+    bag_cells: int = 1 << 14  # what a bag costs beside its cells, in cells: numpy calls of some 50 microseconds
+    # Time to evaluate the proof, in times of the elimination: measured on bags of 1e3 to 1e7 cells, 0.9 to 1.6.
+    evaluate_share: float = 1.5
+    # Measured for a cell and each term added to it; a bag that needs more than is left is not begun.
+    cell_seconds: float = 4e-9
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -51,10 +63,11 @@ class JunctionTree(Solver):
     time_limit: float | None = None
 
     does = "graphs of small width: optimal by elimination"
+    _parameters = settings(max_cells=WholeNumber(1))
 
     def supports(self, problem: Problem) -> Support:
         limits = f"at most {_count(self.max_cells)} table cells (max_cells) and width {MAX_AXES - 1} are taken"
-        small = problem.n_nodes <= _NAME_WIDTH_NODES and problem.n_edges <= _NAME_WIDTH_EDGES
+        small = problem.n_nodes <= _TUNING.named_nodes and problem.n_edges <= _TUNING.named_edges
         if not small and (least := _too_wide(problem, self.max_cells)):
             return Support(False, f"needs low width; the graph has at least width {least}, {limits}", least)
         if _order(problem, self.max_cells) is not None:
@@ -99,7 +112,7 @@ def _too_wide(problem: Problem, max_cells: float) -> int:
     if problem.graph.shape is not None and min(problem.graph.shape) >= least:
         return min(problem.graph.shape)
     edges = problem.graph.edges
-    for _ in range(_PEELS):
+    for _ in range(_TUNING.peels):
         degree = np.bincount(edges.ravel(), minlength=problem.n_nodes)
         kept = degree >= least
         if kept[edges].all():
@@ -155,9 +168,9 @@ class _Elimination:
         with np.errstate(invalid="ignore"):
             for i, separator in enumerate(separators):
                 # what the elimination took so far, its proof takes again to evaluate, and a few operations more for the rounding
-                run.reserve = max(run.reserve, _EVALUATE_SHARE * (run.clock.used - begun))
+                run.reserve = max(run.reserve, _TUNING.evaluate_share * (run.clock.used - begun))
                 cells = states[nodes[i]] * math.prod(states[w] for w in separator)
-                if cells * (2 + len(self.edges[i]) + len(self.inbox[i])) * _CELL_SECONDS > run.seconds_left:
+                if cells * (2 + len(self.edges[i]) + len(self.inbox[i])) * _TUNING.cell_seconds > run.seconds_left:
                     run.termination = Termination.time_limit
                     return False
                 values = self._bag(i, states, centre)
@@ -171,8 +184,8 @@ class _Elimination:
                 self.tables.append(message)
                 if separator:
                     self.inbox[min(rank[w] for w in separator)].append((separator, message))
-                work += values.size + _OVERHEAD
-                if work > _STEP:
+                work += values.size + _TUNING.bag_cells
+                if work > _TUNING.cells_a_look:
                     work = 0
                     if run.step(i + 1):
                         return False

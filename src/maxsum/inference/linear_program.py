@@ -11,21 +11,31 @@ import numpy as np
 from ..core.certificate import MessageCertificate
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
+from ..core.rounding import expected_rounding, is_associative
 from ..kernels.clock import Clock
 from ..kernels.net import Net
 from .base import Run, Solver, Support
 from .icm import polish, start_labels
 from .prepare import measure, start
 
-_MAX_COLUMNS = 20_000_000
-_TOLERANCE = 1e-10
-_TIE = 1e-9
-_FRACTIONAL = 1e-6
-_ENTRY_SECONDS, _READ_SECONDS = 8e-7, 1e-7
-"""What an entry of the matrix takes until HiGHS begins to iterate (it is built, passed on, presolved), and until its answer is read. More than
-it takes gives up programs that could just be begun, less overruns the limit by what HiGHS does without looking at the clock."""
-_GRACE = 0.05
-"""Seconds after its limit in which HiGHS may end by itself, and again after it is told to."""
+_TIE = 1e-9  # marginals that are so near to each other are equal: which one is larger is a matter of rounding
+_FRACTIONAL = 1e-6  # a node whose largest marginal is so far below 1 is fractional; HiGHS leaves less than that in whole ones
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Limits of HiGHS."""
+
+    max_columns: int = 20_000_000  # of a program that is tried at all: a few GB in HiGHS
+    tolerance: float = 1e-10  # feasibility of primal and dual: the tightest that HiGHS takes
+    entry_seconds: float = 8e-7
+    """What an entry of the matrix takes until HiGHS begins to iterate (it is built, passed on, presolved). More than it takes gives up programs
+    that could just be begun, less overruns the limit by what HiGHS does without looking at the clock."""
+    read_seconds: float = 1e-7  # what an entry takes until the answer is read
+    grace: float = 0.05  # seconds after its limit in which HiGHS may end by itself, and again after it is told to
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,10 @@ class LinearProgram(Solver):
               \mu_c(k) \le \mu_v(k)\ (v \in c),
 
     with :math:`\sum_k \mu_v(k) = 1` and :math:`\mu \ge 0`. The multipliers of the constraints are the messages of the
-    certificate. Where :math:`\mu` is a labelling it is optimal; otherwise the best label of each node is improved by `ICM`.
+    certificate. Where :math:`\mu` is a labelling it is optimal; otherwise the best label of each node is improved by `ICM`, and so is, for
+    associative problems, what the derandomised rounding of Kleinberg & Tardos 1999 makes of :math:`\mu`
+    (`maxsum.core.rounding.expected_rounding`). The better one is the answer, so that there it has all of the score that the relaxation
+    gives to nodes, and of that of a clique (or edge) ``c`` at least the part ``1 / |c|``.
 
     Parameters
     ----------
@@ -53,8 +66,10 @@ class LinearProgram(Solver):
         states = problem.n_states.astype(np.int64)
         u, v = problem.graph.edges.T
         count = int(states.sum() + (states[u] * states[v]).sum()) + problem.cliques.weights.size
-        if count > _MAX_COLUMNS:
-            return Support(False, f"takes linear programs of at most {_MAX_COLUMNS} variables; this one has {count}", count)
+        if count > _TUNING.max_columns:
+            return Support(
+                False, f"takes linear programs of at most {_TUNING.max_columns} variables; this one has {count}", count
+            )
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
@@ -83,8 +98,12 @@ class LinearProgram(Solver):
         else:
             labels = start_labels(net)
         run.offer(labels)
-        if run.marginals is None or run.marginals.max(axis=1).min() < 1 - _FRACTIONAL:
+        if run.marginals is None:
             run.offer(polish(net, labels))
+        else:
+            for near in roundings(problem, run.marginals):
+                run.offer(near)
+                run.offer(polish(net, near))
         run.step(answer.iterations)
         if run.termination != Termination.stopped:
             run.termination = answer.termination
@@ -124,11 +143,11 @@ def relax(net: Net, run: Run) -> tuple[_Model | None, _Answer]:
     """The linear program and the answer of HiGHS, which is none where there is not even time to set it up."""
     ends = net.n_states[net.edges].astype(np.int64)
     entries = 2 * int(ends.prod(axis=1).sum())
-    if _ENTRY_SECONDS * entries > run.seconds_left:
+    if _TUNING.entry_seconds * entries > run.seconds_left:
         late = f"an LP with {entries} entries would take longer to set up than there is time."
         return None, _Answer(None, None, Termination.time_limit, late, 0, False)
     model = _model(net)
-    return model, _highs(model, run.seconds_left, _READ_SECONDS * entries)
+    return model, _highs(model, run.seconds_left, _TUNING.read_seconds * entries)
 
 
 def _model(net: Net) -> _Model:
@@ -206,8 +225,8 @@ def _highs(model: _Model, seconds: float, reserve: float = 0.0) -> _Answer:
     solver = highspy.Highs()
     for option, value in (
         ("output_flag", False),
-        ("primal_feasibility_tolerance", _TOLERANCE),
-        ("dual_feasibility_tolerance", _TOLERANCE),
+        ("primal_feasibility_tolerance", _TUNING.tolerance),
+        ("dual_feasibility_tolerance", _TUNING.tolerance),
         ("threads", 1),
     ):
         solver.setOptionValue(option, value)
@@ -252,17 +271,17 @@ def _run_interruptibly(solver: Any, seconds: float) -> tuple[bool, bool]:
     """
     solver.HandleUserInterrupt = True
     worker = threading.Thread(target=solver.run)
-    clock = Clock(min(seconds, threading.TIMEOUT_MAX - _GRACE))
+    clock = Clock(min(seconds, threading.TIMEOUT_MAX - _TUNING.grace))
     interrupted = started = False
     while not started or worker.is_alive():
         try:
             if not started:
                 started = True
                 worker.start()
-            worker.join(clock.left + _GRACE)
+            worker.join(clock.left + _TUNING.grace)
             if worker.is_alive():
                 solver.cancelSolve()
-                worker.join(_GRACE)
+                worker.join(_TUNING.grace)
                 break
         except KeyboardInterrupt:
             interrupted = True
@@ -275,7 +294,16 @@ def _finite(values: Any, length: int) -> np.ndarray | None:
     return array if array.shape == (length,) and np.isfinite(array).all() else None
 
 
+def roundings(problem: Problem, marginals: np.ndarray) -> list[np.ndarray]:
+    """Labellings near fractional marginals: the nearest one, and the derandomised one where it has a guarantee; none near whole ones."""
+    if marginals.shape != (problem.n_nodes, problem.n_labels) or not marginals.size:
+        return []
+    if marginals.max(axis=1).min() >= 1 - _FRACTIONAL:
+        return []
+    return [_round(marginals), *([expected_rounding(problem, marginals)] if is_associative(problem) else [])]
+
+
 def _round(marginals: np.ndarray) -> np.ndarray:
-    """Label of the largest marginal, the lowest of those within 1e-9 of it."""
+    """Label of the largest marginal, the lowest of those within `_TIE` of it."""
     near = marginals >= marginals.max(axis=1, keepdims=True) - _TIE
     return near.argmax(axis=1).astype(np.int32)

@@ -17,7 +17,7 @@ from .log_elimination import eliminate
 from .reweighted import Reweighted, forest_of, plan_of
 
 MAX_CELLS = 2**15
-_BATCH = 2**21
+_BATCH = 2**21  # cells of the bags that are eliminated at once: 16 MB, enough to make numpy's overhead small
 
 
 class Partition(NamedTuple):

@@ -18,9 +18,10 @@ from ..kernels.net import Net
 from .base import Run, Solver, Support
 from .prepare import measure, prepare
 
-_MAX_ARCS = 2**31 - 1
+_MAX_ARCS = 2**31 - 1  # arcs that int32 can number
+# Table entries that are looked at for the quick yes to supermodularity, in milliseconds; larger ones take the long way.
 _QUICK = 1 << 20
-_VISITS = 1 << 18
+_VISITS = 1 << 18  # nodes that a flow visits between two looks at the clock, some hundredths of a second
 
 
 @dataclass(frozen=True)

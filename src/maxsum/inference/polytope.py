@@ -13,10 +13,9 @@ from ..kernels.net import Net
 from .base import Run
 from .prepare import Prepared
 
+# Pairs of labels up to which the local polytope is kept, 256 MB a copy; beyond it there is no lower end of the bracket.
 _MAX_PAIRS = 1 << 25
-_PAIR_SECONDS = 5e-8
-"""A pair of labels of an edge in the repair of pseudo-marginals, which is left undone where there is no time (and not prepared for where there is
-none for two)."""
+_PAIR_SECONDS = 5e-8  # measured for a pair of labels in a value of marginals, which is not asked for where there is no time
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +47,7 @@ class LocalPolytope:
 
     @property
     def n_variables(self) -> int:
+        """Marginals of nodes and of edges that are not forbidden."""
         return int(self.alive.sum() + self.pair.sum())
 
     def at_nodes(self, messages: np.ndarray) -> np.ndarray:

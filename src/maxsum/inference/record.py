@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,11 +11,24 @@ from ..core.problem import Messages, Problem
 from ..core.search_certificate import SearchCertificate
 from ..core.search_passes import single
 
-# Effort (binary logarithm of partial labellings) that the checker gets for a closed box: its messages differ in the last digits.
-_SPARE_EFFORT, _LEAST_EFFORT, _MOST_EFFORT = 4, 10, 24
-# Bytes of a box and of a message in a proof. The record may be larger than the proofs that are cut from it.
-_BOX_BYTES, _ENTRY_BYTES = 12, 8
-_RECORD_SHARE = 4
+_BOX_BYTES = 12  # that a box is counted with in a proof
+_ENTRY_BYTES = 8  # that an entry of a message is counted with: where it is and how much, 4 bytes each
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a search keeps for its proof."""
+
+    # Binary digits of effort (partial labellings) that the checker gets beside those of the search: its messages differ in the
+    # last digits.
+    spare_effort: int = 4
+    least_effort: int = 10  # and at least so many: a thousand labellings cost less than a pass
+    most_effort: int = 24  # and at most so many, a few seconds: a forged proof must not keep a checker busy for long
+    # The record may be so many times larger than the proof that is cut from it, which leaves closed parts out.
+    record_share: int = 4
+
+
+_TUNING = Tuning()
 
 
 class Record:
@@ -36,7 +50,7 @@ class Record:
 
     @property
     def full(self) -> bool:
-        return _BOX_BYTES * len(self) + _ENTRY_BYTES * self.set_entries > _RECORD_SHARE * self.limit
+        return _BOX_BYTES * len(self) + _ENTRY_BYTES * self.set_entries > _TUNING.record_share * self.limit
 
     def add_box(
         self, parent: int, node: int, label: int, relation: int, height: float, messages: Messages | None = None
@@ -62,7 +76,9 @@ class Record:
         if number >= 0:
             self.height[number], self.passes[number] = height, passes
             if height == -np.inf:
-                self.effort[number] = min(max(opened.bit_length() + _SPARE_EFFORT, _LEAST_EFFORT), _MOST_EFFORT)
+                self.effort[number] = min(
+                    max(opened.bit_length() + _TUNING.spare_effort, _TUNING.least_effort), _TUNING.most_effort
+                )
 
     def certificate(self, closed: float, score: float, target: float) -> SearchCertificate | None:
         """The part of the tree that proves the height ``closed``, or the least height above it whose proof fits."""

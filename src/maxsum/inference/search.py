@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.parameters import Maybe, WholeNumber, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
 from ..core.search_certificate import MAX_ENUMERATED, target_gap
@@ -28,27 +29,49 @@ from .trws import ascend
 
 _OTHER, _SAME, _BELOW, _FROM = range(4)
 _KEPT = (np.not_equal, np.equal, np.less, np.greater_equal)
-_PROBE_SIZE = 4096
-_MAX_DIVE = 10_000
-_MAX_PACKED = 2**23
-_PASSES = 40
-_LEAST_GAIN, _FEW_LABELS = 0.15, 8
-_LOCAL_SHARE, _LATER_SHARE = 0.25, 0.05
-_LOCAL_DELAY = 0.25
-_LOCAL_FIRST = 64
-_LOCAL_MOVES = 20_000
-# Share of the gap that may be left open at which boxes are closed; whole numbers leave so much that little is lost.
-_CLOSE, _CLOSE_WHOLE = 0.25, 0.999
-# An enumeration may cost what so many TRW-S passes cost, then the box is split; after so many failures in a row only one box in
-# as many is tried.
-_ENUMERATION_PASSES = 32
-_MOST_FAILURES = 8
-# Messages of boxes that wait; beyond it the search goes depth first.
-_WAITING_BYTES = 2**30
-# Checking costs an evaluation or so for a box beside its passes. Its seconds are measured again when the proof is so many times
-# larger, unless that takes more than a share of what is left, and get some spare. The first guess is in seconds a table entry.
-_EVALUATIONS = 4
-_MEASURE_AGAIN, _MEASURE_SHARE, _CHECK_SPARE, _FIRST_RATE = 4, 0.2, 1.2, 4e-9
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The balance of passes, enumeration and local search in `BranchAndBound`, tried on complete graphs of 24 nodes with 4 labels and 14 with 12."""
+
+    # Labels of all nodes up to which single labels are probed where constraints are hard; probing is quadratic in them.
+    probe_size: int = 4096
+    # Boxes closed in one dive before the best waiting box is taken; 5000 and 20 000 gave the same searches.
+    most_dive: int = 10_000
+    most_packed: int = 2**23  # entries of the packed tables of a box, 64 MB; larger problems take the slower way
+    passes: int = 40  # TRW-S passes over a box at most; the next rule ends them earlier: 20 and 80 gave the same searches
+    # Share of the way to closing that a pass must gain to be followed by another; half and double moved boxes and time by a
+    # tenth, either way.
+    least_gain: float = 0.15
+    # Labels from which a third of that gain is enough: splitting off one of many labels helps less than passes; with 16, 3 %
+    # fewer boxes.
+    few_labels: int = 8
+    # Share of the time for the local search: a good labelling closes boxes; in searches of a second half and double changed
+    # nothing.
+    local_share: float = 0.25
+    later_share: float = 0.05  # the same once it has found nothing for long
+    local_delay: float = 0.25  # seconds of search that it is not given a share of: small problems are over by then
+    local_first: int = 64  # moves of it before the first box; 32 and 128 gave the same searches
+    local_moves: int = 20_000  # moves without success after which it has the smaller share
+    # Share of the gap that may be left open at which a box is closed, so that the checker, with messages of other last digits,
+    # closes it too.
+    close_share: float = 0.25
+    close_share_whole: float = 0.999  # the same where scores are whole numbers, which leave so much room that little is lost
+    # Passes whose cost an enumeration of a box may have before the box is split; 16 took 1.7 times as long, 64 0.7 times.
+    enumeration_passes: int = 32
+    # Failed enumerations in a row after which only one box in as many is tried; 4 took a tenth more boxes, 16 as many as 8.
+    most_failures: int = 8
+    waiting_bytes: int = 2**30  # memory for messages of boxes that wait; beyond it the search goes depth first
+    evaluations: int = 4  # evaluations of a box, in passes, that checking costs beside its passes
+    # Growth of the proof after which the time of checking is measured anew: a third of the work is checked twice at most.
+    measure_again: int = 4
+    measure_share: float = 0.2  # unless that would take more than this share of the time left
+    check_spare: float = 1.2  # spare on the predicted time of checking, which varies from box to box
+    first_rate: float = 4e-9  # seconds a table entry in checking, until it is measured
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -79,6 +102,11 @@ class BranchAndBound(Solver):
     certificate_bytes: int = 2**29
 
     does = "any problem: optimal or infeasible by search, in exponential time at worst"
+    _parameters = settings(
+        max_nodes=Maybe(WholeNumber(0)),
+        root_iter=WholeNumber(0),
+        certificate_bytes=WholeNumber(0),
+    )
 
     def supports(self, problem: Problem) -> Support:
         return Support(True)
@@ -139,13 +167,13 @@ class _Search:
         self.box = _room(problem)
         self.scratch = (self.slack, self.queue, self.queued, problem.has_hard_constraints, self.box)
         self.label_range = np.arange(shape[1])
-        self.least = _LEAST_GAIN if shape[1] <= _FEW_LABELS else _LEAST_GAIN / 3
+        self.least = _TUNING.least_gain if shape[1] <= _TUNING.few_labels else _TUNING.least_gain / 3
         self.record = Record(problem, solver.certificate_bytes)
         n_labels = min(int((self.base > -np.inf).sum()), MAX_ENUMERATED) if shape[0] <= MAX_ENUMERATED else 0
         self.enumeration = room_for(shape[0], problem.n_edges, n_labels)
-        self.failed, self.work, self.measured, self.check_rate, self.cut = 0, 0, 0, _FIRST_RATE, False
+        self.failed, self.work, self.measured, self.check_rate, self.cut = 0, 0, 0, _TUNING.first_rate, False
         self.n_pairs = int(problem.n_states[problem.graph.edges].astype(np.int64).prod(axis=1).sum()) + 1
-        self.most_waiting = _WAITING_BYTES // (4 * sum(part.size for part in problem.zero_messages()) + 1)
+        self.most_waiting = _TUNING.waiting_bytes // (4 * sum(part.size for part in problem.zero_messages()) + 1)
         self.stack: list[_Box] = []
         self.heap: list[tuple[float, int, _Box]] = []
         self.ticket = itertools.count()
@@ -160,7 +188,7 @@ class _Search:
         if self.run.labels is None:
             return 0.0
         gap = target_gap(self.problem, self.run.labels)
-        return _CLOSE_WHOLE * gap if self.problem.step else _CLOSE * gap
+        return _TUNING.close_share_whole * gap if self.problem.step else _TUNING.close_share * gap
 
     @property
     def target(self) -> float:
@@ -185,7 +213,7 @@ class _Search:
         budget, closed = 1, 0
         try:
             if self.soft:
-                self.search_locally(0.1 * clock.used, _LOCAL_FIRST)
+                self.search_locally(0.1 * clock.used, _TUNING.local_first)
             while self.stack or self.heap:
                 if self.solver.max_nodes is not None and self.n_boxes >= self.solver.max_nodes:
                     self.run.termination = Termination.iteration_limit
@@ -194,7 +222,7 @@ class _Search:
                     pulse = clock.used
                     if self.run.step(self.n_boxes, max(self.open_height + self.prepared.constant, self.run.score)):
                         return
-                    self.search_locally(self.local_share * (pulse - began - _LOCAL_DELAY))
+                    self.search_locally(self.local_share * (pulse - began - _TUNING.local_delay))
                     if self.check_in_time():
                         return
                 if not self.stack:
@@ -203,7 +231,7 @@ class _Search:
                 closed += self.visit(self.stack[-1])
                 if closed > budget and self.stack and len(self.heap) < self.most_waiting:
                     self.put_back()
-                    budget = min(2 * budget, _MAX_DIVE)
+                    budget = min(2 * budget, _TUNING.most_dive)
         finally:
             self.conclude()
 
@@ -215,9 +243,12 @@ class _Search:
         """
         if self.run.time_limit is None:
             return False
-        if self.work > _MEASURE_AGAIN * self.measured and self.check_rate * self.work < _MEASURE_SHARE * self.run.seconds_left:
+        if (
+            self.work > _TUNING.measure_again * self.measured
+            and self.check_rate * self.work < _TUNING.measure_share * self.run.seconds_left
+        ):
             self.prove()
-        if self.run.seconds_left < _CHECK_SPARE * self.check_rate * self.work:
+        if self.run.seconds_left < _TUNING.check_spare * self.check_rate * self.work:
             self.run.termination = Termination.time_limit
             return True
         return False
@@ -226,8 +257,12 @@ class _Search:
     def local_share(self) -> float:
         """Share of the time that goes to the local search; a smaller one when it has found nothing for long."""
         if self.local is None:
-            return _LOCAL_SHARE
-        return _LOCAL_SHARE if self.local.n_moves < max(_LOCAL_MOVES, 4 * self.local.improved_at) else _LATER_SHARE
+            return _TUNING.local_share
+        return (
+            _TUNING.local_share
+            if self.local.n_moves < max(_TUNING.local_moves, 4 * self.local.improved_at)
+            else _TUNING.later_share
+        )
 
     def search_locally(self, seconds: float, max_moves: int = 2**62) -> None:
         """Go on with the local search until it has had so many seconds, or moves, in all."""
@@ -284,14 +319,14 @@ class _Search:
         """
         messages = Messages(box.messages.edge.astype(float), np.zeros((0, domain.shape[1])))
         # Enumerations that fail again and again are tried more rarely, but not given up: boxes get smaller.
-        hopeful = self.failed < _MOST_FAILURES or self.n_boxes % _MOST_FAILURES == 0
-        limits = (self.target, self.closed_gap, _PASSES, self.least, _ENUMERATION_PASSES if hopeful else 0)
+        hopeful = self.failed < _TUNING.most_failures or self.n_boxes % _TUNING.most_failures == 0
+        limits = (self.target, self.closed_gap, _TUNING.passes, self.least, _TUNING.enumeration_passes if hopeful else 0)
         found = kernels.visit(self.net, self.base, domain, *messages, limits, self.scratch, self.enumeration, self.labels)
         passes, opened, height, score, node, label, at, size = found
         if score > self.best_score:
             self.run.offer(self.labels)
         self.failed = 0 if opened else self.failed + (hopeful and node >= 0)
-        self.work += (passes + _EVALUATIONS) * self.n_pairs + opened * domain.size
+        self.work += (passes + _TUNING.evaluations) * self.n_pairs + opened * domain.size
         self.record.note(box.number, height, passes, opened)
         rounded = _rounded(messages) if node >= 0 else box.messages
         return _Seen(box.number, rounded, height, node, label, at, size)
@@ -302,7 +337,7 @@ class _Search:
         if self.soft:
             messages = Messages(*(part.astype(float) for part in messages))
         height = self.shrink(domain, messages)
-        self.work += _EVALUATIONS * self.n_pairs
+        self.work += _TUNING.evaluations * self.n_pairs
         if height > -np.inf and self.soft:
             self.tighten(height, messages)
             messages = _rounded(messages)
@@ -314,7 +349,7 @@ class _Search:
                     number = self.record.add_box(number, box.node, -1, _OTHER, height, messages)
             messages = Messages(*(part.astype(float) for part in messages))
             height = self.shrink(domain, messages)
-        elif height > -np.inf and self.base.size <= _PROBE_SIZE:
+        elif height > -np.inf and self.base.size <= _TUNING.probe_size:
             number = self.probe(domain, number, height)
             height = self.shrink(domain, messages)
         self.record.note(number, height)
@@ -348,7 +383,7 @@ class _Search:
 
     def tighten(self, height: float, messages: Messages) -> None:
         """TRW-S passes on the box as long as they promise to close it."""
-        for iteration in range(_PASSES):
+        for iteration in range(_TUNING.passes):
             bound = sweep(self.net, iteration % 2 == 1, messages.edge, messages.clique)
             bound += clique_terms(self.net, messages.clique, NO_LABELS)[0]
             if iteration == 0:
@@ -398,7 +433,7 @@ def _room(problem: Problem) -> packed.Box:
     """Scratch for one box; without room for tables where they are too large, or where there are cliques."""
     n, e, k = problem.n_nodes, problem.n_edges, problem.n_labels
     rows = int(problem.n_states[problem.graph.edges].sum())
-    rows = 0 if len(problem.cliques) or rows * k > _MAX_PACKED else rows
+    rows = 0 if len(problem.cliques) or rows * k > _TUNING.most_packed else rows
     lists = (np.zeros((n, k), dtype=np.int32), np.zeros(n, dtype=np.int32), np.zeros((2, e), dtype=np.int64))
     message = np.zeros((2, e if rows else 0, k))
     return packed.Box(*lists, np.zeros((rows, k)), message, np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(n, dtype=np.int32))

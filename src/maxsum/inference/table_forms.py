@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..kernels.distance import ASSOCIATIVE, BAND, GENERAL, LINEAR, QUADRATIC, Forms
 from ..kernels.trws_uniform import UNROLLED
 
-_FEW_LABELS = 7
-_UNROLLED_LABELS = 24
-_BAND_WIDTH = 8
-_ENVELOPE_LABELS = 128
-_ROUNDING = 8 * np.finfo(float).eps
+
+@dataclass(frozen=True)
+class Tuning:
+    """From which sizes on a special message kernel is taken. On grids of 1600 to 3600 nodes, 40 passes: the choices differ by a tenth or less."""
+
+    few_labels: int = 7  # labels from which tables are looked at for distances; with 4 to 14 labels it made no difference
+    # Labels up to which the unrolled general kernel keeps up with all but the narrowest bands; 16 to 32 took the same time.
+    unrolled_labels: int = 24
+    # Widths from which the linear distance transform is taken: its time does not grow with them; at 8 both took the same.
+    band_width: int = 8
+    # Labels from which the envelope of parabolas is taken: at 40 it took a quarter longer than the general kernel, at 160 the
+    # same.
+    envelope_labels: int = 128
+
+
+_TUNING = Tuning()
+
+
+_ROUNDING = 8 * np.finfo(float).eps  # of values that were computed from a slope: a few operations, relative to the largest
 
 
 def table_forms(tables: np.ndarray, every: bool = False) -> Forms:
@@ -20,7 +36,7 @@ def table_forms(tables: np.ndarray, every: bool = False) -> Forms:
     kind = np.full(n_tables, GENERAL, dtype=np.int8)
     width, slope = np.ones(n_tables, dtype=np.int64), np.zeros(n_tables)
     kind[associative_tables(tables)] = ASSOCIATIVE
-    if every or n_labels >= _FEW_LABELS:
+    if every or n_labels >= _TUNING.few_labels:
         at = np.flatnonzero(_distance_tables(tables) & (kind == GENERAL))
         kind[at], width[at], slope[at] = _distance_forms(tables[at, 0], every)
     return Forms(kind, width, slope)
@@ -66,7 +82,7 @@ def _distance_forms(values: np.ndarray, every: bool) -> tuple[np.ndarray, np.nda
     low = values[:, -1]
     above = values > low[:, None]
     width = np.where(above.any(axis=1), n_labels - above[:, ::-1].argmax(axis=1), 1).astype(np.int64)
-    unrolled = n_labels in UNROLLED and n_labels <= _UNROLLED_LABELS
+    unrolled = n_labels in UNROLLED and n_labels <= _TUNING.unrolled_labels
     kind = np.where(every | (width <= (2 if unrolled else n_labels // 4)), BAND, GENERAL).astype(np.int8)
     slope = np.zeros(n_tables)
     row, distance = np.arange(n_tables), np.arange(n_labels, dtype=float)
@@ -77,9 +93,9 @@ def _distance_forms(values: np.ndarray, every: bool) -> tuple[np.ndarray, np.nda
         near = np.abs(line - values) <= tolerance[:, None]
         fits = (near | (distance >= width[:, None])).all(axis=1) & (line[row, width] <= low + tolerance)
         if form == LINEAR:
-            fits &= width > 2 if every else (width > _BAND_WIDTH) & (not unrolled)
+            fits &= width > 2 if every else (width > _TUNING.band_width) & (not unrolled)
         else:
-            fits &= width > 2 if every else (4 * width > n_labels) & (n_labels >= _ENVELOPE_LABELS)
+            fits &= width > 2 if every else (4 * width > n_labels) & (n_labels >= _TUNING.envelope_labels)
         kind[fits], slope[fits] = form, fall[fits]
     kind[(values < low[:, None]).any(axis=1)] = GENERAL
     return kind, width, slope

@@ -22,15 +22,23 @@ from .base import Run, Solver, Support
 from .icm import polish, start_labels
 from .prepare import measure, start
 
-_LARGEST_SUM = 1e16
-_MAX_DIGITS = 12
-_FOREVER = 10**8
-_CELL_SECONDS, _EDGE_SECONDS = 2e-8, 3e-5
-"""A pair of labels and an edge in handing over a problem, which is not begun where there is no time for it."""
-_GRACE, _GRACE_SHARE = 0.1, 0.04
-"""Seconds, and share of the limit, that toulbar2 has after the limit to hand over what it found. Less may lose its labelling."""
-_PATIENCE = 1.0
-"""The same after ``Ctrl-C``."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """How toulbar2 is called and waited for."""
+
+    largest_sum: float = 1e16  # costs that toulbar2 can add up: whole numbers of 64 bits, with a factor 100 to spare
+    most_digits: int = 12  # decimals of a unit that are kept: more is below the rounding of the scores
+    forever: int = 10**8  # seconds that stand for no limit, three years: toulbar2 wants a number
+    # Measured for a pair of labels in handing over a problem, which is not begun where there is no time for it.
+    cell_seconds: float = 2e-8
+    edge_seconds: float = 3e-5  # the same for an edge
+    grace: float = 0.1  # seconds that toulbar2 has after the limit to hand over what it found; less may lose its labelling
+    grace_share: float = 0.04  # the same as a share of the limit, added to the seconds
+    patience: float = 1.0  # the same after Ctrl-C, and the most of it
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,10 @@ class Toulbar2(Solver):
         if run.step(0):
             run.offer(polish(prepared.net, start_labels(prepared.net)))
             return
-        if run.seconds_left < _CELL_SECONDS * problem.n_edges * problem.n_labels**2 + _EDGE_SECONDS * problem.n_edges:
+        if (
+            run.seconds_left
+            < _TUNING.cell_seconds * problem.n_edges * problem.n_labels**2 + _TUNING.edge_seconds * problem.n_edges
+        ):
             run.offer(polish(prepared.net, start_labels(prepared.net)))
             run.termination = Termination.time_limit
             run.message = "toulbar2 was not begun: handing over the problem takes longer than there is time."
@@ -127,9 +138,9 @@ def _network(net: Net) -> _Network:
     used = spreads[spreads > 0]
     scale = float(np.median(used)) if len(used) else 1.0
     total = float(spreads.sum()) / scale + 1.0
-    if total > _LARGEST_SUM:
-        scale, total = scale * total / _LARGEST_SUM, _LARGEST_SUM
-    digits = min(_MAX_DIGITS, int(math.log10(_LARGEST_SUM / total)))
+    if total > _TUNING.largest_sum:
+        scale, total = scale * total / _TUNING.largest_sum, _TUNING.largest_sum
+    digits = min(_TUNING.most_digits, int(math.log10(_TUNING.largest_sum / total)))
     rounding = 0.5 * 10.0**-digits * scale * len(used)
     return _Network(-net.unary / scale, top, float(top.sum()), scale, digits, rounding)
 
@@ -160,7 +171,7 @@ def _solve(net: Net, network: _Network, run: Run) -> _Answer:
     header = {
         "path": sys.path,
         "digits": network.digits,
-        "seconds": math.ceil(min(run.seconds_left, _FOREVER)) + 1,
+        "seconds": math.ceil(min(run.seconds_left, _TUNING.forever)) + 1,
         "states": net.n_states.tolist(),
         "edges": net.edges.tolist(),
     }
@@ -182,7 +193,11 @@ def _solve(net: Net, network: _Network, run: Run) -> _Answer:
                 except KeyboardInterrupt:
                     asked, interrupted = interrupted, True
                 given = None
-                wait = _PATIENCE if run.time_limit is None else min(_PATIENCE, _GRACE + _GRACE_SHARE * run.time_limit)
+                wait = (
+                    _TUNING.patience
+                    if run.time_limit is None
+                    else min(_TUNING.patience, _TUNING.grace + _TUNING.grace_share * run.time_limit)
+                )
                 if asked or sys.platform == "win32":
                     process.kill()
                 else:

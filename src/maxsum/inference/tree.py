@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.certificate import MessageCertificate
+from ..core.parameters import JOBS, settings
 from ..core.problem import Messages, Problem
 from ..executors.threads import split, thread_map
 from ..kernels import tree
@@ -28,6 +29,7 @@ class TreeDP(Solver):
 
     does = "forests: optimal by dynamic programming"
     _copies = 1
+    _parameters = settings(n_jobs=JOBS)
 
     def supports(self, problem: Problem) -> Support:
         if len(problem.cliques):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.certificate import MessageCertificate
 from ..core.dual import rounding
+from ..core.parameters import JOBS, Real, WholeNumber, settings
 from ..core.persistency import fixed_nodes
 from ..core.problem import Messages, Problem
 from ..core.result import Termination
@@ -25,11 +26,22 @@ from .icm import polish
 from .prepare import NO_LABELS, Prepared, measure, net_score, prepare, start
 from .table_forms import table_forms
 
-_FIXED_NODES = 20_000
-_FIXED_ROUNDS = 10
-_DECODE_EVERY = 10
-_POLISH_SHARE = 0.1
-_SPARE_SHARE = 0.01
+
+@dataclass(frozen=True)
+class Tuning:
+    """What `TRWS` does beside its passes."""
+
+    # Nodes up to which labels are proven fixed: 10 ms there by the kernel, two passes; numpy, for uneven label counts, takes
+    # longer.
+    fixed_nodes: int = 20_000
+    fixed_rounds: int = 10  # rounds of it; 5 and 20 fixed the same nodes on two grids
+    decode_every: int = 10  # passes between two labellings; 5 found no better ones on two grids, 20 a worse one
+    # Share of the limit that is kept for expansion moves where they fit: they improve a labelling more than further passes.
+    polish_share: float = 0.1
+    spare_share: float = 0.01  # share of the limit at which expansion moves end, so that the answer can be handed over
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ class TRWS(Solver):
     max_iter : int
         Largest number of passes, forward or backward.
     tol : float
-        Stop as `stalled` when 20 passes gain less than ``tol`` times the gap that is left.
+        Stop as `stalled` when 20 passes gain less than ``tol`` times the gap that is left; never for a number < 0.
     time_limit : float, optional
         Seconds. Where expansion moves fit, the last tenth is theirs.
     n_jobs : int
@@ -59,6 +71,11 @@ class TRWS(Solver):
     n_jobs: int = 1
 
     does = "any problem: bound and labelling by message passing; optimal where the LP is tight"
+    _parameters = settings(
+        max_iter=WholeNumber(0),
+        tol=Real(),
+        n_jobs=JOBS,
+    )
 
     def supports(self, problem: Problem) -> Support:
         return Support(True)
@@ -69,13 +86,13 @@ class TRWS(Solver):
             return
         prepared, messages = started
         expands = _expands(problem)
-        reserve = _POLISH_SHARE * self.time_limit if expands and self.time_limit is not None else 0.0
+        reserve = _TUNING.polish_share * self.time_limit if expands and self.time_limit is not None else 0.0
         closed = ascend(problem, prepared, messages, run, self.max_iter, self.tol, reserve, self.n_jobs)
         if run.labels is None:
             return
         if expands and not closed and run.seconds_left > 0 and np.isfinite(run.score):
             _expand(prepared, messages, run)
-        if problem.n_nodes <= _FIXED_NODES:
+        if problem.n_nodes <= _TUNING.fixed_nodes:
             run.fixed = fixed(problem, prepared.net, messages, run.labels)
 
 
@@ -91,7 +108,7 @@ def _expand(prepared: Prepared, messages: Messages, run: Run) -> None:
     from .expansion import Expander
 
     def late() -> bool:
-        return run.time_limit is not None and run.seconds_left <= _SPARE_SHARE * run.time_limit
+        return run.time_limit is not None and run.seconds_left <= _TUNING.spare_share * run.time_limit
 
     labels = np.array(run.labels, dtype=np.int32)
     try:
@@ -114,7 +131,7 @@ def fixed(problem: Problem, net: Net, messages: Messages, labels: np.ndarray) ->
     domain, loss = np.ones(net.unary.shape, dtype=np.uint8), np.empty(net.unary.shape)
     arrays = (net.unary, net.edges, net.edge_table, net.edge_weight, net.tables, net.ptr, net.adj_edge, net.adj_side)
     error = 2 * (rounding(problem, messages) + prepare(problem).rounding) + problem.resolution
-    for _ in range(_FIXED_ROUNDS):
+    for _ in range(_TUNING.fixed_rounds):
         above = box_losses(*arrays, messages.edge, domain, labels, loss) + error
         kept = domain & (loss <= above)
         if (kept == domain).all() or not kept.any(axis=1).all():
@@ -188,7 +205,7 @@ def ascend(
             decode(net, forward, messages.edge, messages.clique, labels)
             run.offer(polish(net, labels, 10))
         if iteration == next_decode + 1:
-            next_decode = 4 if iteration == 3 else iteration - 1 + max(_DECODE_EVERY, iteration // 5)
+            next_decode = 4 if iteration == 3 else iteration - 1 + max(_TUNING.decode_every, iteration // 5)
         bound = one_pass(messages, forward)
         if not bounds or bound <= bounds[-1]:
             keep = Messages(messages.edge.copy(), messages.clique.copy()) if len(problem.cliques) else messages

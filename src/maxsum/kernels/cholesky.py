@@ -6,7 +6,7 @@ import numpy as np
 
 from .jit import kernel
 
-_BLOCK = 32
+_BLOCK = 32  # columns of a panel: 8 to 64 took the same time on 600 rows, 128 twice as long, as it leaves the cache
 
 
 @kernel

@@ -25,14 +25,17 @@ class CompileTime:
 
     @property
     def seconds(self) -> float:
+        """Seconds so far, those of a compilation under way included."""
         return self._done + (time.perf_counter() - self._start if self._depth else 0.0)
 
     def enter(self) -> None:
+        """A compilation begins."""
         if self._depth == 0:
             self._start = time.perf_counter()
         self._depth += 1
 
     def leave(self) -> None:
+        """A compilation ends."""
         if self._depth == 0:  # it began before anybody listened
             return
         self._depth -= 1
@@ -102,6 +105,7 @@ class Clock:
 
     @property
     def compile_seconds(self) -> float:
+        """Seconds of compiling since the clock was started."""
         return self._thread.seconds - self._before
 
     @property

@@ -6,8 +6,9 @@ import numpy as np
 
 from .jit import kernel
 
+# Rounds of block pivoting without fewer faults before one row at a time is exchanged, which is sure to end; 3 is usual.
 _PATIENCE = 3
-_TINY = 4.9e-324
+_TINY = 4.9e-324  # the smallest number above 0
 
 
 @kernel

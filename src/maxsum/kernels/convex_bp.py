@@ -26,11 +26,11 @@ import numpy as np
 from .jit import kernel
 from .local_polytope import settle_table
 
-_COLDEST = 1e-290
-_NOTHING = -40.0
-_ZERO = -700.0
-_FAINT = 1e-280
-_UNROLLED = (2, 3, 4, 5, 6, 8)
+_COLDEST = 1e-290  # temperature below which scores divided by it overflow
+_NOTHING = -40.0  # exponent below which a term is lost in the rounding of a sum that holds a 1: exp(-40) < 2^-57
+_ZERO = -700.0  # exponent below which exponentials are next to the smallest numbers, whose computation is slow
+_FAINT = 1e-280  # sum of products below which these may have lost digits: it is computed anew in logarithms
+_UNROLLED = (2, 3, 4, 5, 6, 8)  # numbers of labels for which loops are unrolled; each costs a compilation
 
 
 @kernel

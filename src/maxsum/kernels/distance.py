@@ -16,7 +16,11 @@ import numpy as np
 
 from .jit import kernel
 
-GENERAL, ASSOCIATIVE, BAND, LINEAR, QUADRATIC = 1, 2, 4, 8, 16
+GENERAL = 1  # any table; the kinds are bits, so that a sum of them names the kernel
+ASSOCIATIVE = 2  # a constant and a diagonal above it
+BAND = 4  # of the distance alone, constant from a width on
+LINEAR = 8  # a band that falls linearly
+QUADRATIC = 16  # a band that falls with the square
 
 
 class Forms(NamedTuple):

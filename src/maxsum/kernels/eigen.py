@@ -6,7 +6,7 @@ import numpy as np
 
 from .jit import kernel
 
-_EPS = 2.220446049250313e-16
+_EPS = 2.220446049250313e-16  # spacing of floats at 1: what is smaller beside its neighbours counts as 0
 
 
 @kernel

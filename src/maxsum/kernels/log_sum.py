@@ -14,7 +14,7 @@ import numpy as np
 from .jit import kernel
 
 FAINT = 1e-150
-_SMALL = 1e-20
+_SMALL = 1e-20  # largest entry below which the products of a node are scaled, long before they underflow
 
 
 class Forest(NamedTuple):

@@ -14,9 +14,11 @@ import numpy as np
 
 from .jit import kernel
 
-ROOT, NONE, ORPHAN = -2, -1, -3
-_LAST_TIME = 2**31 - 2
-_QUANTA = 2.0**20
+ROOT = -2  # parent of a node with excess; arcs have numbers from 0
+NONE = -1  # parent of a node in neither tree
+ORPHAN = -3  # parent of a node that has lost its own
+_LAST_TIME = 2**31 - 2  # time stamps that int32 can hold, with one to spare: then all are set back
+_QUANTA = 2.0**20  # parts of the largest excess that shares are multiples of: sums of them stay exact up to 2^33 terms
 
 
 class Flow(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 
 from .jit import kernel
 
-_EPS = 2.0**-51
+_EPS = 2.0**-51  # rounding of a sum of four terms, relative to their sizes: four units of 2^-53
 
 
 @kernel

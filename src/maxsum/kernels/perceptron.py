@@ -56,7 +56,7 @@ def _all_scores(ptr, col, val, index, w, row, scores):  # type: ignore[no-untype
 
 @kernel
 def trivial_sweeps(design, ptr, adj_edge, adj_side, n_states, examples, max_sweeps, shared, gram, w, phi, sums, bank, total):  # type: ignore[no-untyped-def]
-    r"""Algorithm 3 of 003: sweeps over all inequalities (20) of some examples, until one makes no update.
+    r"""Algorithm 3 of Franc & Savchynskyy 2008: sweeps over all inequalities (20) of some examples, until one makes no update.
 
     Of each example the nodes come first (Steps 2 and 3), then the edges (Steps 4 and 5); each violated inequality is met by one
     update, and the next one sees it.

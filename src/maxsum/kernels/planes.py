@@ -153,6 +153,7 @@ def multiply_vectors(planes, j, i):  # type: ignore[no-untyped-def]
 
 @kernel
 def dot(a, b):  # type: ignore[no-untyped-def]
+    """Inner product, summed in the order of the entries."""
     total = 0.0
     for p in range(len(a)):
         total += a[p] * b[p]

@@ -19,13 +19,29 @@ from .simplex import least, threshold
 from .simplex import project as project
 
 FORBIDDEN = 1e300
-VALUE, GAP, SIZE, ALPHA, N_ITER, N_PRODUCTS = 0, 1, 2, 3, 4, 5
-STATUS, CURVATURE, LAST, NORM, ALLOWED, N_STATE = 6, 7, 8, 9, 10, 11
-RUNNING, CONVERGED, STALLED, INDEFINITE = 0.0, 1.0, 2.0, 3.0
-PULLED, BACKED, STEPPED, CORNER = 1, 2, 4, 8
+VALUE = 0  # place in the state: the energy
+GAP = 1  # place in the state: the Frank-Wolfe gap
+SIZE = 2  # place in the state: size of the terms, for rounding
+ALPHA = 3  # place in the state: the next spectral step
+N_ITER = 4  # place in the state: steps so far
+N_PRODUCTS = 5  # place in the state: products with the matrix
+STATUS = 6  # place in the state: one of the four below
+CURVATURE = 7  # place in the state: the negative curvature that was met
+LAST = 8  # place in the state: the spectral step before
+NORM = 9  # place in the state: a lower bound on the norm of the matrix
+ALLOWED = 10  # place in the state: gap that is small enough whatever the value
+N_STATE = 11  # numbers of the state
+RUNNING = 0.0  # status: goes on
+CONVERGED = 1.0  # status: the gap is small enough
+STALLED = 2.0  # status: rounding lets no step be taken
+INDEFINITE = 3.0  # status: a direction of negative curvature was met
+PULLED = 1  # bit of a row: its projected gradient is not zero
+BACKED = 2  # bit of a row: the gradient before was not zero
+STEPPED = 4  # bit of a row: its step is not zero
+CORNER = 8  # bit of a row: it rests at a corner
+_LONGER = 1.1  # factor on the spectral step, so that the minimiser lies within the step most of the time
+_WORTH = 0.1  # a conjugate step is taken where it falls at least this share as steeply as the plain one
 ALL = PULLED | BACKED | STEPPED | CORNER
-_LONGER = 1.1
-_WORTH = 0.1
 REFRESH = 50
 
 

@@ -1,4 +1,4 @@
-r"""LP-M3N with soft maxima: every :math:`\max_k \theta(k)` of the dual bound (3) of 000 becomes
+r"""LP-M3N with soft maxima: every :math:`\max_k \theta(k)` of the dual bound (3) of Franc & Laskov 2011 becomes
 :math:`\epsilon\log\sum_k e^{\theta(k)/\epsilon}`, for nodes and for edges (Hazan & Urtasun 2010, counting numbers 1).
 
 The gradient is a difference of beliefs: softmaxes of nodes, and of edges with their two marginals. Over the messages at one node
@@ -17,7 +17,7 @@ from .jit import kernel
 from .local_polytope import settle_table
 
 ZERO = -700.0
-_FAINT = 1e-250
+_FAINT = 1e-250  # sum of products below which these may have lost digits: it is computed anew from the tables
 
 
 class Soft(NamedTuple):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .registry import LEARNERS, learner_class
+
 _HOME = {
     "AggregatedObjective": "..shards.objectives",
-    "BlockFrankWolfe": ".learners.block_frank_wolfe",
-    "CompactQP": ".learners.compact_qp",
-    "CuttingPlane": ".learners.cutting_plane",
-    "DualBound": ".objectives.dual_bound",
+    "DualBound": ".dual.dual_bound",
     "DaskExecutor": "..executors.dask",
     "DualCertificate": ".certificate",
     "Executor": "..executors.base",
@@ -22,24 +21,15 @@ _HOME = {
     "LogisticObjective": ".objectives.logistic",
     "MarginObjective": ".objectives.margin",
     "MarginalCertificate": ".dual.pseudo_marginals",
-    "MaximumLikelihood": ".objectives.likelihood",
     "MultiLabelObjective": ".objectives.multilabel",
-    "Perceptron": ".learners.perceptron",
     "Processes": "..executors.base",
-    "ProjectedQuasiNewton": ".learners.quasi_newton",
-    "ProximalPoint": ".learners.proximal_point",
     "QPObjective": ".objectives.qp",
-    "RegionBundle": ".learners.region_bundle",
     "Serial": "..executors.base",
-    "ShardAscent": "..shards.ascent",
     "ShardCertificate": "..shards.certificate",
     "ShardedObjective": "..shards.ascent",
     "ShardedSmooth": "..shards.objectives",
     "SmoothObjective": ".objectives.smooth",
-    "SmoothedLP": ".objectives.smoothed",
     "SmoothedObjective": ".objectives.smoothed",
-    "Subgradient": ".learners.subgradient",
-    "SubsetAscent": ".objectives.multilabel",
     "Threads": "..executors.base",
     "TreeGrower": ".learners.grow",
     "TrivialObjective": ".objectives.trivial",
@@ -49,12 +39,14 @@ _HOME = {
     "predict_logistic": ".objectives.logistic",
 }
 
-__all__ = sorted(_HOME)
+__all__ = sorted([*_HOME, *LEARNERS])
 
 
 def __getattr__(name: str) -> Any:
     import importlib
 
+    if name in LEARNERS:
+        return learner_class(name)
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

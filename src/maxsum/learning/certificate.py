@@ -36,8 +36,37 @@ class Proven(NamedTuple):
     words: str = ""
 
 
+class Bracketed:
+    """What has an ``objective`` of weights, from above, and a ``lower_bound`` on that of all weights: how far apart they are.
+
+    Attributes
+    ----------
+    gap : float
+        ``objective - lower_bound``, not below 0.
+    relative_gap : float
+        ``gap / objective``, and 0 if the gap is 0.
+    guarantee : Guarantee
+        ``within_gap`` with a finite lower bound, ``optimal`` if the gap is at rounding level, else ``feasible``.
+    """
+
+    objective: float
+    lower_bound: float
+
+    @property
+    def gap(self) -> float:
+        return float(max(0.0, self.objective - self.lower_bound))
+
+    @property
+    def relative_gap(self) -> float:
+        return relative(self.objective, self.lower_bound)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return guarantee_of(self.objective, self.lower_bound)
+
+
 @dataclass(frozen=True)
-class LearningVerification:
+class LearningVerification(Bracketed):
     """What the check found.
 
     Attributes
@@ -56,18 +85,6 @@ class LearningVerification:
     lower_bound: float
     checked: str = ""
     exact: bool = False
-
-    @property
-    def gap(self) -> float:
-        return max(0.0, self.objective - self.lower_bound)
-
-    @property
-    def relative_gap(self) -> float:
-        return relative(self.objective, self.lower_bound)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return guarantee_of(self.objective, self.lower_bound)
 
     def __str__(self) -> str:
         exactly = " exactly" if self.exact else ""
@@ -113,6 +130,7 @@ class Check:
 
     @property
     def seconds_left(self) -> float:
+        """Seconds until the time limit of the check."""
         return self.ends - time.perf_counter()
 
 
@@ -141,7 +159,7 @@ class LearningCertificate(ABC):
 
         Parameters
         ----------
-        objective : Objective or SmoothObjective
+        objective : Objective
             Of one of the classes in ``objectives``.
         weights : array-like, shape (n_weights,)
         claimed : LearningResult, optional
@@ -163,7 +181,7 @@ class LearningCertificate(ABC):
         """
         check = Check(progress, time_limit, exact)
         found, bound = self._check(objective, weights, check, getattr(claimed, "objective", None))
-        return judged(found, bound, claimed, weights, exact)
+        return _judged(found, bound, claimed, weights, exact)
 
     def lower_bound(self, objective: Any, exact: bool = False) -> float:
         """The bound that the certificate proves, recomputed; rounding is taken off.
@@ -201,7 +219,16 @@ class LearningCertificate(ABC):
         return found
 
 
-def judged(found: Proven, bound: Proven, claimed: Any, weights: Any, exact: bool) -> LearningVerification:
+class NoProof(LearningCertificate):
+    """For results without a certificate: no lower bound is proven, the objective is checked all the same."""
+
+    objectives: ClassVar[tuple[str, ...]] = ("Objective",)
+
+    def _bound(self, objective: Any, check: Check) -> Proven:
+        return Proven(-np.inf, -np.inf, 0.0, "no lower bound is claimed")
+
+
+def _judged(found: Proven, bound: Proven, claimed: Any, weights: Any, exact: bool) -> LearningVerification:
     """The verification of a value and a bound; raises `CertificateError` where they contradict each other or a claim."""
     _, high, rounding, _ = found
     room = AGREE * abs(high) + min(rounding + bound.rounding, LOOSE * abs(high))
@@ -343,12 +370,9 @@ class DualCertificate(LearningCertificate):
     objectives: ClassVar[tuple[str, ...]] = ("MarginObjective", "TrivialObjective", "AggregatedObjective", "PartsObjective")
 
     def _bound(self, objective: Any, check: Check) -> Proven:
-        from .proofs.feature_sums import dual_bound
-
         mu = multipliers(self.mu, (objective.cone.matrix.shape[0],), "the cone multipliers of the certificate")
-        if check.exact:
-            return dual_bound(objective.cone.matrix, mu, *objective.exact_planes(*self.planes(objective)))
-        return dual_bound(objective.cone.matrix, mu, objective.sum_planes(*self.planes(objective), check))
+        found: Proven = objective.planes_bound(self.planes(objective), mu, check)
+        return found
 
     def planes(self, objective: Any) -> tuple[np.ndarray, list[Any], np.ndarray]:
         """Examples, keys and multipliers of the planes that count, checked; multipliers that are slightly off are scaled into place."""

@@ -17,11 +17,11 @@ from ..core.files.container import Container, digest, digest_arrays, portable
 
 if TYPE_CHECKING:
     from .driver import Learner
-    from .objectives.margin import Objective
+    from .objectives.base import Objective
 
 __all__ = ["VERSION", "digest_arrays", "fingerprint", "load_checkpoint", "save_checkpoint"]
 
-VERSION = 1
+VERSION = 2
 FILE = Container(
     "checkpoint",
     b"maxsum checkpoint",
@@ -33,15 +33,17 @@ FILE = Container(
 _RUN_ONLY = {"tol", "max_iter", "time_limit", "checkpoint", "checkpoint_seconds"}
 
 
-def save_checkpoint(path: str | Path, learner: Learner, objective: Objective, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a state, whole or not at all: after any failure ``path`` is as it was before.
+def save_checkpoint(
+    path: str | Path, learner: Learner, objective: Objective, arrays: Mapping[str, np.ndarray], durable: bool = True
+) -> None:
+    """Write a state, whole or not at all: after any failure ``path`` is as it was before; see `atomic` for ``durable``.
 
     Raises
     ------
     OSError
         If the file cannot be written.
     """
-    save_arrays(path, _origin(learner, objective), arrays)
+    save_arrays(path, _origin(learner, objective), arrays, durable)
 
 
 def save_arrays(path: str | Path, origin: Mapping[str, Any], arrays: Mapping[str, np.ndarray], durable: bool = True) -> None:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import logging
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import UnsupportedProblemError
+from ..core.parameters import FILE_NAME, RELATIVE_GAP, SEED, TIME_LIMIT, Constraint, Real, WholeNumber, check, settings
 from ..core.result import Guarantee, Termination
-from ..inference.base import Interruptible, check_time_limit
-from .certificate import DualCertificate
-from .objectives.margin import Objective
-from .result import LearningPoint, LearningResult, relative
+from ..inference.base import Interruptible
+from .certificate import DualCertificate, LearningCertificate, relative
+from .objectives.base import Objective
+from .protocols import HasPlanes, missing
+from .result import LearningPoint, LearningResult
+from .state import pack, unpack
 
 log = logging.getLogger(__name__)
 LearningCallback = Callable[[LearningPoint], Any]
 
 
 @dataclass(frozen=True)
-class Learner(ABC):
+class Learner:
     """A method that minimises an `Objective`; it sees values, planes and weights, never graphs.
 
     Parameters
@@ -42,12 +44,24 @@ class Learner(ABC):
         Least time between two checkpoints.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = ()
+    """Protocols of `maxsum.learning.protocols` that an objective has to have."""
+
     tol: float = 1e-3
     max_iter: int = 1000
     time_limit: float | None = None
     random_state: int = 0
     checkpoint: str | Path | None = None
     checkpoint_seconds: float = 30.0
+
+    _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(
+        tol=RELATIVE_GAP,
+        max_iter=WholeNumber(1),
+        time_limit=TIME_LIMIT,
+        random_state=SEED,
+        checkpoint=FILE_NAME,
+        checkpoint_seconds=Real(0.0, wanted="seconds >= 0"),
+    )
 
     def fit(self, objective: Objective, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
         """Minimise the objective.
@@ -60,27 +74,103 @@ class Learner(ABC):
         init : object, optional
             What an earlier training of this learner left (see `path`).
         """
-        self._check(objective)
+        self.check(objective)
         training = Training(self, objective, callback)
         with training:
-            self._run(objective, training, init)
+            training.run(init)
         return training.result()
 
-    def _check(self, objective: Objective) -> None:
-        check_time_limit(self.time_limit)
-        if not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0):
-            raise InvalidSampleError(f"tol is {self.tol!r}, wanted a relative gap >= 0.")
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
-            raise InvalidSampleError(f"max_iter is {self.max_iter!r}, wanted a whole number >= 1.")
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
-            raise InvalidSampleError(f"random_state is {self.random_state!r}, wanted a whole number >= 0, so that runs repeat.")
+    def check(self, objective: Any) -> None:
+        """Refuse settings that make no sense, and objectives that this learner cannot minimise."""
+        try:
+            self._check(objective)
+        except UnsupportedProblemError as error:
+            from .registry import able
 
-    @abstractmethod
-    def _run(self, objective: Objective, training: Training, init: Any) -> None: ...
+            names = ", ".join(able(objective))
+            raise UnsupportedProblemError(f"{error} Learners that minimise it: {names or 'none'}.") from None
+
+    def _check(self, objective: Any) -> None:
+        lacking = missing(objective, self.requires)
+        if lacking:
+            raise UnsupportedProblemError(
+                f"{type(self).__name__} cannot minimise a {type(objective).__name__}, which lacks {' and '.join(lacking)}."
+            )
+        if HasPlanes in self.requires and getattr(objective, "smoothing", 0.0) > 0:
+            raise UnsupportedProblemError(
+                f"{type(self).__name__} minimises the linear relaxation itself; smoothing is {objective.smoothing}, wanted 0."
+            )
+        check(self)
+
+    def init(self, objective: Any, training: Training, start: Any = None) -> Any:
+        """The state before the first step: a dataclass that `maxsum.learning.state` can write.
+
+        Parameters
+        ----------
+        objective : Objective
+        training : Training
+        start : object, optional
+            What an earlier training left, for this learner to go on from: planes, or weights.
+        """
+        raise NotImplementedError
+
+    def step(self, state: Any, training: Training) -> None:
+        """One iteration, in place: offer weights and bounds to the training; `Training.end` if there is nothing left to do."""
+        raise NotImplementedError
+
+    def finish(self, state: Any, training: Training) -> None:
+        """What is to be done after the last step; nothing by default, and nothing after ``Ctrl-C``."""
+
+
+@dataclass
+class _Kept:
+    """What a checkpoint holds of a training beside the state of its learner.
+
+    Attributes
+    ----------
+    whole : bool
+        Whether the last step was over, not one of several parts of it.
+    from_state : bool
+        Whether the certificate comes from the state.
+    tol : float
+        Tolerance of the training; ``ended`` and ``message`` are how the learner ended it at that tolerance, if it did.
+    """
+
+    weights: np.ndarray
+    primal: float
+    dual: float
+    exact: bool
+    n_iter: int
+    n_calls: int
+    whole: bool
+    from_state: bool
+    tol: float
+    ended: Termination | None = None
+    message: str = ""
+    certificate: LearningCertificate | None = None
+
+
+@dataclass
+class _File:
+    training: _Kept
+    oracle: dict[str, np.ndarray]
+    state: Any
 
 
 class Training(Interruptible):
-    """State of one fit: clock, best weights and bound, trace, checkpoints."""
+    """One fit: clock, best weights and bound, trace, checkpoints, and the loop itself.
+
+    Attributes
+    ----------
+    state : object
+        That of the learner.
+    passes : int
+        Iterations that a step counts for; a step may set it.
+    durable : bool
+        Whether a checkpoint has to survive a crash of the machine.
+    """
+
+    durable = True
 
     def __init__(self, learner: Learner, objective: Objective, callback: LearningCallback | None):
         super().__init__(learner.time_limit)
@@ -95,11 +185,14 @@ class Training(Interruptible):
         self.n_iter, self.qp_seconds = 0, 0.0
         self.trace: list[LearningPoint] = []
         self.extra: dict[str, Any] = {}
-        self.state: Callable[[], dict[str, np.ndarray]] | None = None
         self.saved = time.perf_counter()
+        self.state: Any = None
+        self.passes = 1
+        self._ended: tuple[Termination, str] | None = None
 
     @property
     def relative_gap(self) -> float:
+        """Relative gap between the best objective and the best lower bound so far."""
         return relative(self.primal, self.dual)
 
     def offer(self, weights: np.ndarray, primal: float, exact: bool) -> bool:
@@ -117,6 +210,21 @@ class Training(Interruptible):
             return True
         return False
 
+    def run(self, init: Any) -> None:
+        """The loop of all learners: a state, from nothing or from a checkpoint, then steps until one is the last."""
+        learner = self.learner
+        self.state = state = learner.init(self.objective, self, init)
+        over = self._resume()
+        while not over:
+            self.passes = 1
+            learner.step(state, self)
+            over = self.step(self.n_iter + self.passes)
+        learner.finish(state, self)
+
+    def end(self, termination: Termination, message: str = "") -> None:
+        """Let this step be the last one, unless another reason to stop comes first (the gap, the callback, the clock)."""
+        self._ended = termination, message
+
     def step(self, n_iter: int) -> bool:
         """Record an iteration; True if the training has to stop."""
         self.n_iter = n_iter
@@ -126,7 +234,11 @@ class Training(Interruptible):
             "%s iteration %d: objective %.6g, lower bound %.6g", type(self.learner).__name__, n_iter, self.primal, self.dual
         )
         stop = self._over(point)
-        self._maybe_save(stop)
+        if self._ended is not None and not stop:
+            self.termination, self.message, stop = self._ended[0], self._ended[1] or self.message, True
+        due = stop or time.perf_counter() - self.saved >= self.learner.checkpoint_seconds
+        if due and self.learner.checkpoint is not None:
+            self.save()
         return stop
 
     def _over(self, point: LearningPoint) -> bool:
@@ -141,45 +253,56 @@ class Training(Interruptible):
             return True
         return point.iteration >= self.learner.max_iter
 
-    def _maybe_save(self, last: bool) -> None:
-        if self.learner.checkpoint is None or self.state is None:
-            return
-        if last or time.perf_counter() - self.saved >= self.learner.checkpoint_seconds:
-            self.save()
+    def save_within(self) -> bool:
+        """Write a checkpoint in the middle of a step, if it is time; whether it was written."""
+        due = time.perf_counter() - self.saved >= self.learner.checkpoint_seconds
+        return due and self.learner.checkpoint is not None and self.save(whole=False)
 
-    def save(self) -> None:
+    def save(self, whole: bool = True) -> bool:
         """Write a checkpoint now; a disk that cannot be written to is a warning, and training goes on."""
         from .checkpoint import save_checkpoint
 
-        assert self.state is not None
-        calls = self.objective.n_calls - self.before[0]
-        own = {"best": self.weights, "scalars": np.array([self.primal, self.dual, self.n_iter, float(self.exact), calls])}
-        arrays = {**self.state(), **self.objective.state(), **own}
+        given = None if callable(self.certificate) else self.certificate
+        kept = _Kept(
+            self.weights, self.primal, self.dual, self.exact, self.n_iter, self.objective.n_calls - self.before[0], whole,
+            callable(self.certificate), self.learner.tol, *(self._ended or (None, "")), given,  # type: ignore[call-arg]
+        )  # fmt: skip
+        arrays = pack(_File(kept, self.objective.state(), self.state))
         try:
-            save_checkpoint(self.learner.checkpoint, self.learner, self.objective, arrays)  # type: ignore[arg-type]
+            save_checkpoint(self.learner.checkpoint, self.learner, self.objective, arrays, self.durable)  # type: ignore[arg-type]
+            return True
         except OSError as error:
             log.warning("checkpoint %s was not written (%s); training goes on.", self.learner.checkpoint, error)
             self.extra["checkpoint_error"] = str(error)
-        self.saved = time.perf_counter()
+            return False
+        finally:
+            self.saved = time.perf_counter()
 
-    def resume(self) -> dict[str, np.ndarray] | None:
-        """The state of a checkpoint of this learner and these data, or None if there is no file.
-
-        A state is saved inside `step`; ``n_iter`` is set so that the learner's next call repeats that step.
-        """
+    def _resume(self) -> bool:
+        """Go on from the checkpoint, if there is one; the step that it was written after is recorded again, and may be the last."""
         if self.learner.checkpoint is None or not Path(self.learner.checkpoint).exists():
-            return None
-        from .checkpoint import load_checkpoint
+            return False
+        from .checkpoint import FILE, load_checkpoint
 
-        state = load_checkpoint(self.learner.checkpoint, self.learner, self.objective)
-        self.weights = np.array(state["best"])
-        self.primal, self.dual, n_iter, exact, calls = (float(v) for v in state["scalars"])
-        self.n_iter, self.exact = int(n_iter) - 1, bool(exact)
-        self.before = (self.objective.n_calls - int(calls), self.before[1])
-        self.objective.restore(state)
-        return state
+        blank = _Kept(self.weights, 0.0, 0.0, False, 0, 0, True, True, 0.0)
+        arrays = load_checkpoint(self.learner.checkpoint, self.learner, self.objective)
+        try:
+            found = unpack(arrays, _File(blank, {}, self.state))
+        except ValueError as error:
+            raise FILE.fault(self.learner.checkpoint, f"holds another state: {error}") from error
+        kept = found.training
+        self.weights, self.primal, self.dual, self.exact, self.n_iter = (
+            kept.weights, kept.primal, kept.dual, kept.exact, kept.n_iter,
+        )  # fmt: skip
+        self.before = (self.objective.n_calls - kept.n_calls, self.before[1])
+        self.certificate = self.state.certificate if kept.from_state else kept.certificate
+        self.objective.restore(found.oracle)
+        if kept.ended is not None and kept.tol == self.learner.tol:
+            self.end(kept.ended, kept.message)
+        return self.step(self.n_iter) if kept.whole else False
 
     def result(self) -> LearningResult:
+        """The best weights, their objective and what is proven of them."""
         objective = self.objective
         certificate = self.certificate() if callable(self.certificate) else self.certificate
         if not np.isfinite(self.primal):

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from ..core.result import Termination
 from .driver import Learner, LearningCallback
-from .objectives.margin import check_C
+from .objectives.base import check_C
 from .objectives.smooth import SmoothObjective
 from .result import LearningResult
 
@@ -29,7 +29,7 @@ def path(
     ----------
     learner : Learner
         With a checkpoint ``file``, the training of the i-th smallest value has the checkpoint ``file.i``.
-    objective : Objective or SmoothObjective
+    objective : Objective
         Its own ``C`` is as before when this returns. To verify a certificate, call ``objective.set_C(result.extra["C"])`` first.
     C_values : iterable of float
     callback : callable, optional
@@ -41,7 +41,7 @@ def path(
         One for each of ``C_values``, in their order; ``extra["C"]`` is the value. ``Ctrl-C`` ends the whole path, so it passes through.
     """
     if np.ndim(C_values) != 1:  # type: ignore[arg-type]
-        raise InvalidSampleError(f"C_values is {C_values!r}, wanted a list of numbers > 0.")
+        raise InvalidParameterError(f"C_values is {C_values!r}, wanted a list of numbers > 0.")
     values = list(C_values)
     for value in values:
         check_C(value)

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.cards import card, gap_words, number, proven, times
 from ..core.errors import CertificateError
 from ..core.result import Guarantee, Termination
-from .certificate import AGREE, Check, LearningVerification, Progress, Proven, guarantee_of, judged, relative, weights_of
+from .certificate import AGREE, Bracketed, LearningVerification, NoProof, Progress, relative
 
 if TYPE_CHECKING:
     from .certificate import LearningCertificate
@@ -21,7 +21,7 @@ _TINY = 1e-12  # objectives are sums of numbers of the size of losses, so that 0
 
 
 @dataclass(frozen=True)
-class LearningPoint:
+class LearningPoint(Bracketed):
     """State of a training at one moment."""
 
     iteration: int
@@ -30,17 +30,9 @@ class LearningPoint:
     lower_bound: float
     n_oracle_calls: int
 
-    @property
-    def gap(self) -> float:
-        return self.objective - self.lower_bound
-
-    @property
-    def relative_gap(self) -> float:
-        return relative(self.objective, self.lower_bound)
-
 
 @dataclass(frozen=True, eq=False)
-class LearningResult:
+class LearningResult(Bracketed):
     """Answer of a learner.
 
     Attributes
@@ -51,13 +43,12 @@ class LearningResult:
         An upper bound on ``F(weights)``: equal to it where the oracle is exact, with dual bounds as slacks elsewhere.
     lower_bound : float
         No weights of the cone have a smaller objective; ``-inf`` where the learner proves nothing.
-    gap : float
-        ``objective - lower_bound``.
+    gap, relative_gap : float
+        See `Bracketed`. A lower bound above the objective, beyond rounding, is no result but a `CertificateError`.
     termination : Termination
         Why it stopped.
     guarantee : Guarantee
-        ``within_gap`` with a finite lower bound, ``optimal`` if the gap is at rounding level, else ``feasible``. A lower bound above the
-        objective, beyond rounding, is no result but a `CertificateError`.
+        What is proven: ``optimal``, ``within_gap`` or ``feasible``.
     oracle_guarantee : Guarantee
         What the oracle proved at ``weights``: ``optimal``, or ``within_gap`` for some example (relaxed slacks).
     certificate : LearningCertificate or None
@@ -94,19 +85,6 @@ class LearningResult:
                 "false. Please report this."
             )
 
-    @property
-    def gap(self) -> float:
-        return float(max(0.0, self.objective - self.lower_bound))
-
-    @property
-    def relative_gap(self) -> float:
-        """``gap / objective``, and 0 if the gap is 0."""
-        return relative(self.objective, self.lower_bound)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return guarantee_of(self.objective, self.lower_bound)
-
     def verify(
         self, objective: Any, exact: bool = False, progress: Progress | None = None, time_limit: float | None = None
     ) -> LearningVerification:
@@ -117,7 +95,7 @@ class LearningResult:
 
         Parameters
         ----------
-        objective : Objective or SmoothObjective
+        objective : Objective
             What was minimised; ``objective_`` of an estimator.
         exact : bool
             Use rational arithmetic.
@@ -137,17 +115,13 @@ class LearningResult:
         CheckTimeout
             If the time limit passes first.
         """
-        if self.certificate is not None:
-            return self.certificate.verify(
-                objective, self.weights, claimed=self, exact=exact, progress=progress, time_limit=time_limit
-            )
-        if np.isfinite(self.lower_bound):
+        proof = NoProof() if self.certificate is None else self.certificate
+        if self.certificate is None and np.isfinite(self.lower_bound):
             raise CertificateError(
                 f"the result of {self.learner} claims a lower bound of {self.lower_bound}, but has no certificate that proves it. Learners of "
                 "convex surrogates give one."
             )
-        found = objective.prove(weights_of(objective, self.weights), Check(progress, time_limit, exact), self.objective)
-        return judged(found, Proven(-np.inf, -np.inf, 0.0, "no lower bound is claimed"), self, self.weights, exact)
+        return proof.verify(objective, self.weights, claimed=self, exact=exact, progress=progress, time_limit=time_limit)
 
     def __repr__(self) -> str:
         return (

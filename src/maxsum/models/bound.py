@@ -98,6 +98,8 @@ class BoundModel:
 
     Attributes
     ----------
+    layout : object
+        How samples become arrays: what has a method ``encode(samples)`` that returns an `Encoded`, such as `Layout`.
     n_weights, n_labels, n_examples : int
     names : list of str
         Name of each weight.
@@ -109,14 +111,14 @@ class BoundModel:
         The training labellings as numbers ``0 .. K - 1``.
     """
 
-    encode: Callable[[Sequence[GraphSample]], Encoded]
+    layout: Any
     data: Encoded
     node_index: np.ndarray
     edge_index: np.ndarray
     cone: Cone
     classes: tuple[np.ndarray, ...]
     n_labels: int
-    name: Callable[[], list[str]]
+    name: Callable[[tuple[np.ndarray, ...]], list[str]]
     labels: np.ndarray | None = None
     clique_index: np.ndarray | None = field(default=None, kw_only=True)
 
@@ -130,7 +132,12 @@ class BoundModel:
 
     @property
     def names(self) -> list[str]:
-        return self.name()
+        return self.name(self.classes)
+
+    def encode(self, samples: Any) -> Encoded:
+        """Features of new samples as the layout has them."""
+        encoded: Encoded = self.layout.encode(samples)
+        return encoded
 
     # ---- weights to scores -------------------------------------------------------------------------------------
 

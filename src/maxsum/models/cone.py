@@ -132,6 +132,7 @@ class Cone:
 
     @property
     def is_free(self) -> bool:
+        """Whether all weights are allowed."""
         return not self.nonneg.any() and not len(self._quads)
 
     def __repr__(self) -> str:

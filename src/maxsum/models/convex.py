@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.parameters import Elsewhere, Flag, OneOf, WholeNumber, check, settings
 from ..core.problem import Problem
 from .bound import BoundModel, Encoded
-from .matrices import Definite, Dictionary, MatrixFamily, NoMatrices
+from .matrices import STRICTLY, Definite, Dictionary, MatrixFamily, NoMatrices
 from .multilabel import MultiLabelBound
 
 FORMS = ("definite", "dictionary", "none")
@@ -33,14 +34,14 @@ class Convex:
     Parameters
     ----------
     form : {"definite", "dictionary", "none"}
-        :math:`W_p \succeq \text{floor}` (form 2 of 001; with the leaves of decision trees as edge features also form 3), or
+        :math:`W_p \succeq \text{floor}` (form 2 of Jancsary, Nowozin & Rother 2013; with the leaves of decision trees as edge features also form 3), or
         :math:`W_p = D^\top\operatorname{diag}(w_p) D` with :math:`w_p \ge \text{floor}` (form 1), or no matrices.
     floor : float
         Least eigenvalue or weight, > 0.
     ridge : float
         :math:`\varepsilon > 0`; makes energies strictly convex even at nodes without edges.
     linear : bool
-        Whether edges have linear terms :math:`b_p`, as (11) of 001.
+        Whether edges have linear terms :math:`b_p`, as (11) of Jancsary, Nowozin & Rother 2013.
     rows : array-like, optional
         :math:`D`; see `maxsum.models.matrices.Dictionary`.
     n_operators : int
@@ -60,21 +61,25 @@ class Convex:
     operators: Any = None
     trees: Any = None
 
+    _parameters = settings(
+        form=OneOf(*FORMS, wanted=f"one of {', '.join(FORMS)}"),
+        floor=STRICTLY,
+        ridge=STRICTLY,
+        linear=Flag(),
+        rows=Elsewhere("None, or matrices for form='dictionary'; `bind` knows their shape"),
+        n_operators=WholeNumber(0),
+        operators=Elsewhere("None, or objects with a method `of`"),
+        trees=Elsewhere("None or Trees, where an estimator can grow them"),
+    )
+
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise InvalidSampleError(f"form is {self.form!r}, wanted one of {', '.join(FORMS)}.")
-        for name in ("floor", "ridge"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
-                raise InvalidSampleError(f"{name} is {value!r}, wanted a number > 0, so that the energy is strictly convex.")
+        check(self)
         if self.rows is not None and self.form != "dictionary":
-            raise InvalidSampleError(f"rows are given beside form={self.form!r}, wanted form='dictionary' with them.")
-        if isinstance(self.n_operators, bool) or not isinstance(self.n_operators, (int, np.integer)) or self.n_operators < 0:
-            raise InvalidSampleError(f"n_operators is {self.n_operators!r}, wanted a whole number >= 0.")
+            raise InvalidParameterError(f"rows are given beside form={self.form!r}, wanted form='dictionary' with them.")
         if self.operators is not None:
             own = self.operators if isinstance(self.operators, (list, tuple)) else (self.operators,)
             if not own or not all(callable(getattr(one, "of", None)) for one in own):
-                raise InvalidSampleError(f"operators is {self.operators!r}, wanted Matting(radius=...) or several of them.")
+                raise InvalidParameterError(f"operators is {self.operators!r}, wanted Matting(radius=...) or several of them.")
             object.__setattr__(self, "operators", tuple(own))
             object.__setattr__(self, "n_operators", len(own))
 
@@ -130,6 +135,7 @@ class ConvexBound:
 
     @property
     def n_weights(self) -> int:
+        """Number of weights: of nodes, linear terms of edges, matrices, operators."""
         return int(self.slices[-1].stop)
 
     @property
@@ -138,10 +144,12 @@ class ConvexBound:
 
     @property
     def n_labels(self) -> int:
+        """Most labels of a node."""
         return self.base.n_labels
 
     @property
     def n_examples(self) -> int:
+        """Number of examples."""
         return self.base.n_examples
 
     @property
@@ -153,11 +161,16 @@ class ConvexBound:
         return self.base.labels
 
     @property
-    def encode(self) -> Any:
-        return self.base.encode
+    def layout(self) -> Any:
+        return self.base.layout
+
+    def encode(self, samples: Any) -> Encoded:
+        """Features of new samples."""
+        return self.base.encode(samples)
 
     @property
     def is_forest(self) -> bool:
+        """Whether no example has a cycle."""
         return self.base.is_forest
 
     def truth(self, j: int) -> np.ndarray:
@@ -287,7 +300,7 @@ def check_edge_features(data: Encoded) -> None:
         j = int(np.searchsorted(data.edge_ptr, edge, side="right")) - 1
         raise InvalidSampleError(
             f"sample {j} has edge feature {low:g} at edge {edge - int(data.edge_ptr[j])}; convex energies need features >= 0 (f_p > 0 in "
-            "form 2 of 001). Shift them, or split them into positive and negative parts."
+            "form 2 of Jancsary, Nowozin & Rother 2013). Shift them, or split them into positive and negative parts."
         )
 
 

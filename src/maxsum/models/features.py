@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError, NotFittedError
+from ..core.errors import InvalidParameterError, InvalidSampleError, NotFittedError
+from ..core.parameters import WholeNumber, check, settings
 from .batch import Batch
 from .sample import GraphSample
 
@@ -30,14 +31,17 @@ class NodeFeatures(ABC):
 
     @property
     @abstractmethod
-    def n_features(self) -> int: ...
+    def n_features(self) -> int:
+        """Number of columns."""
 
     @property
     def names(self) -> list[str]:
+        """Names of the columns."""
         return [f"x{i}" for i in range(self.n_features)]
 
     @abstractmethod
-    def fit(self, samples: Sequence[GraphSample]) -> NodeFeatures: ...
+    def fit(self, samples: Sequence[GraphSample]) -> NodeFeatures:
+        """A copy that knows its columns from training samples."""
 
     def encode(self, samples: Sequence[GraphSample]) -> Matrix:
         """Matrix (all nodes of all samples, n_features): a dense array or a CSR one."""
@@ -149,9 +153,10 @@ class Dicts(NodeFeatures):
     min_count: int = 1
     kind = "dicts"
 
+    _parameters = settings(min_count=WholeNumber(1))
+
     def __post_init__(self) -> None:
-        if isinstance(self.min_count, bool) or not isinstance(self.min_count, (int, np.integer)) or self.min_count < 1:
-            raise InvalidSampleError(f"min_count is {self.min_count!r}, wanted a whole number >= 1.")
+        check(self)
 
     @property
     def n_features(self) -> int:
@@ -203,7 +208,7 @@ class Hashed(NodeFeatures):
 
 @dataclass(frozen=True)
 class Kernel(NodeFeatures):
-    r"""Kernel expansion on a basis of observations: feature :math:`i` of a node is :math:`k(x, b_i)`, as in 003 §7.3.
+    r"""Kernel expansion on a basis of observations: feature :math:`i` of a node is :math:`k(x, b_i)`, as in Franc & Savchynskyy 2008, §7.3.
 
     Parameters
     ----------
@@ -238,7 +243,7 @@ class Kernel(NodeFeatures):
         if self.kernel == "precomputed":
             return replace(self, basis=_width(samples, self.kind))
         if not callable(self.kernel) and self.kernel not in ("rbf", "poly", "linear"):
-            raise InvalidSampleError(f"kernel is {self.kernel!r}, wanted rbf, poly, linear, precomputed or a function.")
+            raise InvalidParameterError(f"kernel is {self.kernel!r}, wanted rbf, poly, linear, precomputed or a function.")
         observed = Dense().fit(samples).encode(samples)
         if self.basis is None:
             basis = observed
@@ -248,7 +253,9 @@ class Kernel(NodeFeatures):
         else:
             basis = np.array(self.basis, dtype=np.float64)
             if basis.ndim != 2 or basis.shape[1] != observed.shape[1] or not np.isfinite(basis).all():
-                raise InvalidSampleError(f"basis has shape {basis.shape}, wanted finite rows of {observed.shape[1]} features.")
+                raise InvalidParameterError(
+                    f"basis has shape {basis.shape}, wanted finite rows of {observed.shape[1]} features."
+                )
         gamma = 1.0 / max(1, observed.shape[1]) if self.gamma is None else float(self.gamma)
         return replace(self, basis=basis, gamma=gamma)
 
@@ -260,7 +267,7 @@ class Kernel(NodeFeatures):
         if callable(self.kernel):
             value = np.asarray(self.kernel(x, basis), dtype=np.float64)
             if value.shape != (len(x), len(basis)) or not np.isfinite(value).all():
-                raise InvalidSampleError(
+                raise InvalidParameterError(
                     f"the kernel function returned shape {value.shape}, wanted finite numbers of shape {(len(x), len(basis))}."
                 )
             return value

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
+from ..core.parameters import Either, Elsewhere, Flag, Instance, OneOf, check, settings
 from .batch import Batch
 from .bound import BoundModel, CliqueSet, Encoded, node_weights
 from .cone import Cone
@@ -36,7 +37,7 @@ class GraphModel:
     features : "auto" or NodeFeatures
         What the observations are; by default read off the samples.
     potentials : {"general", "supermodular", "associative", "potts"}
-        Allowed tables :math:`g_f`: any; supermodular for ordered labels, (8) of 003; a reward :math:`\ge 0` for each label
+        Allowed tables :math:`g_f`: any; supermodular for ordered labels, (8) of Franc & Savchynskyy 2008; a reward :math:`\ge 0` for each label
         that both ends share; one reward for all labels. All but the first need edge features >= 0.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
@@ -45,7 +46,7 @@ class GraphModel:
     symmetric : bool
         Whether :math:`g(k, l) = g(l, k)`.
     tie : array-like of int, shape (n_features, K), optional
-        Number of the weight that each feature and label share, or -1 for none; as for Sudoku in 003 §7.2.
+        Number of the weight that each feature and label share, or -1 for none; as for Sudoku in Franc & Savchynskyy 2008, §7.2.
     """
 
     features: Any = "auto"
@@ -55,13 +56,19 @@ class GraphModel:
     symmetric: bool = False
     tie: Any = None
 
+    _parameters = settings(
+        features=Either(
+            OneOf("auto"), Instance(NodeFeatures), wanted="'auto' or NodeFeatures such as Codes() or Kernel('rbf')"
+        ),
+        potentials=OneOf(*POTENTIALS),
+        bias=Flag(),
+        homogeneous=Flag(),
+        symmetric=Flag(),
+        tie=Elsewhere("None, or whole numbers >= -1 of shape (n_features, K); `bind` knows the shape"),
+    )
+
     def __post_init__(self) -> None:
-        if self.potentials not in POTENTIALS:
-            raise InvalidSampleError(f"potentials is {self.potentials!r}, wanted one of {', '.join(POTENTIALS)}.")
-        if self.features != "auto" and not isinstance(self.features, NodeFeatures):
-            raise InvalidSampleError(
-                f"features is {self.features!r}, wanted 'auto' or NodeFeatures such as Codes() or Kernel('rbf')."
-            )
+        check(self)
 
     def bind(self, samples: Sequence[GraphSample], labels: Any = None, classes: Any = None) -> BoundModel:
         """Bind the model to training data.
@@ -120,11 +127,9 @@ class Layout:
             cone = Cone.free(n_weights)
         else:
             cone = Cone.nonnegative(n_weights, np.arange(n_node, n_weights))
-        names = partial(_names, self, node_index, edge_index, clique_index, n_weights, classes)
+        names = partial(_names, self, node_index, edge_index, clique_index, n_weights)
         own = self.encode([]) if data is None else data
-        return BoundModel(
-            self.encode, own, node_index, edge_index, cone, classes, n_labels, names, labels, clique_index=clique_index
-        )
+        return BoundModel(self, own, node_index, edge_index, cone, classes, n_labels, names, labels, clique_index=clique_index)
 
     def encode(self, samples: Sequence[GraphSample]) -> Encoded:
         """Features of samples as the union that this layout describes."""
@@ -217,7 +222,7 @@ class Layout:
         if self.model.tie is not None:
             tie = np.asarray(self.model.tie)
             if tie.dtype.kind not in "iu" or tie.shape != (self.width, n_labels) or tie.min(initial=0) < -1:
-                raise InvalidSampleError(
+                raise InvalidParameterError(
                     f"tie has shape {tie.shape} and dtype {tie.dtype}, wanted whole numbers >= -1 of shape {(self.width, n_labels)}."
                 )
             size = int(tie.max(initial=-1)) + 1

@@ -1,4 +1,4 @@
-"""JointModel: any joint feature map that is a sum over nodes and edges (002, "Generalization")."""
+"""JointModel: any joint feature map that is a sum over nodes and edges (Franc 2015, "Generalization")."""
 
 from __future__ import annotations
 
@@ -58,12 +58,10 @@ class JointModel:
         index = np.arange(self.n_weights, dtype=np.int32)
         names = list(self.names) if self.names is not None else [f"w{i}" for i in range(self.n_weights)]
         cone = Cone.free(self.n_weights) if self.cone is None else self.cone
-
-        def encode(given: Sequence[GraphSample]) -> Encoded:
-            return self._encode(given, n_labels)
-
+        layout = JointLayout(self, n_labels)
+        data = layout.encode(samples)
         return BoundModel(
-            encode, encode(samples), index[:, None], index[:, None, None], cone, known, n_labels, lambda: names, coded
+            layout, data, index[:, None], index[:, None, None], cone, known, n_labels, lambda classes: names, coded
         )
 
     def _encode(self, samples: Sequence[GraphSample], n_labels: int) -> Encoded:
@@ -95,3 +93,15 @@ class JointModel:
                 f"{name} features of sample {j} have shape {rows.shape}, wanted finite numbers of shape {(n_rows, self.n_weights)}."
             )
         return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class JointLayout:
+    """The functions of a `JointModel` for a number of labels."""
+
+    model: JointModel
+    n_labels: int
+
+    def encode(self, samples: Sequence[GraphSample]) -> Encoded:
+        """Features of samples, joint with labels."""
+        return self.model._encode(samples, self.n_labels)

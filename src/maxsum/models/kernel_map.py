@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from .features import Kernel, Matrix
 from .sample import GraphSample
 
@@ -17,7 +17,7 @@ from .sample import GraphSample
 class KernelMap(Kernel):
     r"""Features whose products are the kernel: :math:`\langle\phi(x), \phi(x')\rangle = k(x, x')` on the basis.
 
-    With all training nodes as basis (the default) the weights of label ``k`` are a support vector expansion (12) of 004,
+    With all training nodes as basis (the default) the weights of label ``k`` are a support vector expansion (12) of Taskar, Chatalbashev & Koller 2004,
 
     .. math:: w_k = \sum_i (C \hat y_i^k - \mu_i^k)\,\phi(x_i),\qquad \langle w_k, \phi(x)\rangle = \sum_i (C \hat y_i^k - \mu_i^k)\,k(x_i, x),
 
@@ -36,20 +36,20 @@ class KernelMap(Kernel):
 
     def fit(self, samples: Sequence[GraphSample]) -> KernelMap:
         if self.kernel == "precomputed":
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 "kernel of KernelMap is 'precomputed', wanted a name or a function, to be used on new nodes."
             )
         known = super().fit(samples)
         gram = np.asarray(self._values(known, known.basis))
         if not np.isfinite(gram).all():
-            raise InvalidSampleError("the kernel is not finite on the training nodes; wanted finite numbers.")
+            raise InvalidParameterError("the kernel is not finite on the training nodes; wanted finite numbers.")
         size = float(np.abs(gram).max(initial=0.0))
         skew = float(np.abs(gram - gram.T).max(initial=0.0))
         if skew > 1e-8 * size:
-            raise InvalidSampleError(f"the kernel is not symmetric: k(x, y) and k(y, x) differ by up to {skew:.3g}.")
+            raise InvalidParameterError(f"the kernel is not symmetric: k(x, y) and k(y, x) differ by up to {skew:.3g}.")
         value, vector = np.linalg.eigh(0.5 * (gram + gram.T)) if gram.size else (np.zeros(0), gram)
         if value.min(initial=0.0) < -1e-8 * max(value.max(initial=0.0), size):
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"the kernel is not positive semidefinite: its matrix of {len(gram)} training nodes has the eigenvalue {value.min():.3g}. "
                 "Use another kernel, or Kernel(...), which takes any function."
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
 from .sample import GraphSample
 
@@ -18,7 +18,7 @@ def as_classes(classes: Any, samples: Sequence[GraphSample], labels: Sequence[np
     if classes is not None:
         known = tuple(_declared(c) for c in _several(classes))
         if len(known) not in (1, n_types):
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"classes has {len(known)} lists of labels, but there are {n_types} types of nodes; wanted one for each."
             )
         return known if len(known) == n_types else known * n_types
@@ -40,7 +40,7 @@ def as_classes(classes: Any, samples: Sequence[GraphSample], labels: Sequence[np
 def _several(classes: Any) -> list[Any]:
     """Classes of each node type: one list, or a list of lists."""
     if not isinstance(classes, (list, tuple, np.ndarray)):
-        raise InvalidSampleError(f"classes is {classes!r}, wanted a list of different labels, or one for each node type.")
+        raise InvalidParameterError(f"classes is {classes!r}, wanted a list of different labels, or one for each node type.")
     nested = len(classes) > 0 and all(isinstance(c, (list, tuple, np.ndarray)) and np.ndim(c) == 1 for c in classes)
     return list(classes) if nested else [classes]
 
@@ -52,7 +52,7 @@ def _declared(classes: Any) -> np.ndarray:
     if own.dtype.kind == "f" and np.isfinite(own).all() and (own == np.floor(own)).all():
         own = own.astype(np.int64)
     if own.ndim != 1 or len(own) == 0 or own.dtype.kind not in "biuSU" or len(np.unique(own)) != len(own):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"classes is {classes!r}, wanted a list of different labels (numbers or strings), at least one."
         )
     return own

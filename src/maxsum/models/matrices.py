@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.parameters import Real, check_value
 from ..kernels.definite import clip_eigenvalues
+
+STRICTLY = Real(above=0.0, below=np.inf, wanted="a number > 0, so that the energy is strictly convex")
 
 
 class MatrixFamily(ABC):
@@ -31,13 +34,13 @@ class MatrixFamily(ABC):
     n_weights: int
 
     def __init__(self, shapes: np.ndarray, n_labels: int, floor: float):
+        check_value("floor", floor, STRICTLY)
         self.shapes, self.n_labels, self.floor = shapes, n_labels, float(floor)
-        if not 0 < self.floor < np.inf:
-            raise InvalidSampleError(f"floor is {floor!r}, wanted a number > 0, so that the energy is strictly convex.")
         self.places = [np.concatenate([np.arange(a), n_labels + np.arange(b)]) for a, b in shapes.tolist()]
 
     @property
     def size(self) -> tuple[int, int, int]:
+        """Shape (P, 2K, 2K) of `bank`."""
         return len(self.shapes), 2 * self.n_labels, 2 * self.n_labels
 
     @abstractmethod
@@ -61,7 +64,8 @@ class MatrixFamily(ABC):
         """Weights of given matrices, one (a + b, a + b) for each p."""
 
     @abstractmethod
-    def names(self) -> list[str]: ...
+    def names(self) -> list[str]:
+        """Names of the weights."""
 
 
 class Definite(MatrixFamily):
@@ -253,5 +257,7 @@ def _default_rows(a: int, b: int) -> np.ndarray:
 def _checked_rows(given: Any, p: int, size: int) -> np.ndarray:
     rows = np.array(given, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != size or not len(rows) or not np.isfinite(rows).all():
-        raise InvalidSampleError(f"dictionary {p} has shape {rows.shape}, wanted finite numbers of shape (m, {size}), m >= 1.")
+        raise InvalidParameterError(
+            f"dictionary {p} has shape {rows.shape}, wanted finite numbers of shape (m, {size}), m >= 1."
+        )
     return rows

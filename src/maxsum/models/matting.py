@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.errors import InvalidSampleError
+from ..core.parameters import Real, WholeNumber, check_value
 from ..kernels import matting
 from .sample import GraphSample
 
@@ -49,7 +50,7 @@ class Matting:
 
 
 class MattingLaplacian:
-    r"""Matting Laplacian (Levin, Lischinski and Weiss 2008) of a colour image, (20) of 001, as an operator on each label:
+    r"""Matting Laplacian (Levin, Lischinski and Weiss 2008) of a colour image, (20) of Jancsary, Nowozin & Rother 2013, as an operator on each label:
 
     .. math:: Q_{ij} = \frac1m\sum_{w \ni i, j}\Big(\delta_{ij} - \tfrac1m\big(1 + (I_i - \bar I_w)^\top
               (\Sigma_w + \tfrac\epsilon m I)^{-1}(I_j - \bar I_w)\big)\Big)
@@ -74,10 +75,8 @@ class MattingLaplacian:
             raise InvalidSampleError(
                 f"the image has shape {pixels.shape} and dtype {pixels.dtype}, wanted numbers (height, width) or (height, width, 3)."
             )
-        if isinstance(radius, bool) or not isinstance(radius, (int, np.integer)) or radius < 1:
-            raise InvalidSampleError(f"radius is {radius!r}, wanted a whole number >= 1.")
-        if not 0 < epsilon < np.inf:
-            raise InvalidSampleError(f"epsilon is {epsilon!r}, wanted a number > 0.")
+        check_value("radius", radius, WholeNumber(1))
+        check_value("epsilon", epsilon, Real(above=0.0, below=np.inf, wanted="a number > 0"))
         side = 2 * int(radius) + 1
         if min(pixels.shape[:2]) < side:
             raise InvalidSampleError(

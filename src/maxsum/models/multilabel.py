@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from ..core.graph import Graph
 from ..kernels.design import Design
 from .bound import BoundModel, Encoded
@@ -53,7 +53,7 @@ class MultiLabelModel:
             cone = Cone.nonnegative(n_weights, np.arange(n_labels * width, n_weights))
         names = partial(_names, self.graph.edges, width, edge, n_weights)
         coded = np.ascontiguousarray(labels, dtype=np.int32).reshape(-1)
-        return MultiLabelBound(self.encode, self.encode(x), node, edge, cone, (np.arange(2),), 2, names, coded, self.graph)
+        return MultiLabelBound(self, self.encode(x), node, edge, cone, (np.arange(2),), 2, names, coded, self.graph)
 
     @property
     def _size(self) -> tuple[int, int]:
@@ -140,25 +140,32 @@ def multiclass(x: Any, labels: np.ndarray, classes: np.ndarray) -> BoundModel:
     width, size = x.shape[1], len(classes)
     node = np.arange(width * size, dtype=np.int32).reshape(width, size)
     edge = np.zeros((0, size, size), dtype=np.int32)
-    names = partial(_class_names, width, classes)
-    encode = partial(_encode_single, size)
+    names = partial(_class_names, width)
+    layout = SingleNodes(size)
     coded = labels.astype(np.int32)
-    return BoundModel(encode, encode(x), node, edge, Cone.free(width * size), (classes,), size, names, coded)
+    return BoundModel(layout, layout.encode(x), node, edge, Cone.free(width * size), (classes,), size, names, coded)
 
 
-def _encode_single(n_classes: int, x: Any) -> Encoded:
-    n, none = x.shape[0], sparse.csr_array((0, 0))
-    return Encoded(
-        (Graph.complete(1),) * n,
-        np.arange(n + 1, dtype=np.int64),
-        np.zeros(n + 1, dtype=np.int64),
-        np.zeros((0, 2), dtype=np.int32),
-        x,
-        none,
-        np.full(n, n_classes, dtype=np.int32),
-        np.zeros(n, dtype=np.int64),
-        np.ones(n),
-    )
+@dataclass(frozen=True)
+class SingleNodes:
+    """The layout of graphs of one node with ``n_classes`` labels: a row of features each."""
+
+    n_classes: int
+
+    def encode(self, x: Any) -> Encoded:
+        """A graph of one node for each row of ``x``."""
+        n, none = x.shape[0], sparse.csr_array((0, 0))
+        return Encoded(
+            (Graph.complete(1),) * n,
+            np.arange(n + 1, dtype=np.int64),
+            np.zeros(n + 1, dtype=np.int64),
+            np.zeros((0, 2), dtype=np.int32),
+            x,
+            none,
+            np.full(n, self.n_classes, dtype=np.int32),
+            np.zeros(n, dtype=np.int64),
+            np.ones(n),
+        )
 
 
 def label_graph(given: Any, labels: np.ndarray, weight: np.ndarray) -> Graph:
@@ -167,7 +174,7 @@ def label_graph(given: Any, labels: np.ndarray, weight: np.ndarray) -> Graph:
     if not isinstance(given, str):
         return Graph.from_edges(given, n_labels)
     if given not in LABEL_GRAPHS:
-        raise InvalidSampleError(f"label_graph is {given!r}, wanted one of {', '.join(LABEL_GRAPHS)}, or pairs of labels.")
+        raise InvalidParameterError(f"label_graph is {given!r}, wanted one of {', '.join(LABEL_GRAPHS)}, or pairs of labels.")
     if given == "complete":
         return Graph.complete(n_labels)
     return Graph.from_edges(_mutual_information_tree(labels, weight) if given == "tree" else [], n_labels)
@@ -199,7 +206,7 @@ def _mutual_information_tree(labels: np.ndarray, weight: np.ndarray) -> np.ndarr
     return np.array(edges, dtype=np.int32).reshape(-1, 2)
 
 
-def _names(edges: np.ndarray, width: int, edge_index: np.ndarray, n_weights: int) -> list[str]:
+def _names(edges: np.ndarray, width: int, edge_index: np.ndarray, n_weights: int, classes: tuple[np.ndarray, ...]) -> list[str]:
     first = int(edge_index[edge_index >= 0].min(initial=n_weights))
     names = [f"q[label {p // width}](feature {p % width})" for p in range(first)] + [""] * (n_weights - first)
     for table, (u, v) in zip(edge_index, edges, strict=True):
@@ -208,5 +215,15 @@ def _names(edges: np.ndarray, width: int, edge_index: np.ndarray, n_weights: int
     return names
 
 
-def _class_names(width: int, classes: np.ndarray) -> list[str]:
-    return [f"q(feature {f}, {label})" for f in range(width) for label in classes]
+def _class_names(width: int, classes: tuple[np.ndarray, ...]) -> list[str]:
+    return [f"q(feature {f}, {label})" for f in range(width) for label in classes[0]]
+
+
+def reduced_tables(tables: np.ndarray, edges: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tables as what each label 1 gains, and each pair of them, (L,) and (L, L), up to a constant."""
+    own, pair = np.zeros(n_labels), np.zeros((n_labels, n_labels))
+    if len(edges):
+        np.add.at(own, edges[:, 0], tables[:, 1, 0] - tables[:, 0, 0])
+        np.add.at(own, edges[:, 1], tables[:, 0, 1] - tables[:, 0, 0])
+        pair[edges.min(axis=1), edges.max(axis=1)] = tables[:, 0, 0] + tables[:, 1, 1] - tables[:, 0, 1] - tables[:, 1, 0]
+    return own, pair

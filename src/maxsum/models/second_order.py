@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
 from .bound import FORBIDDEN, BoundModel, Encoded
 from .cone import Cone
 from .sample import GraphSample
 
-_MOST_CELLS = 2**27
+_MOST_CELLS = 2**27  # cells of the tables of label pairs, 1 GB of floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +40,11 @@ class PairLayout:
     @property
     def model(self) -> Any:
         """The model behind the first-order chain."""
-        layout: Any = self.base.encode.__self__  # type: ignore[attr-defined]
-        return layout.model
+        return self.base.layout.model
 
     @property
     def n_tags(self) -> int:
+        """Labels of a word, whose pairs are the labels of the chain."""
         return self.base.n_labels
 
     def encode(self, samples: Sequence[GraphSample]) -> Encoded:
@@ -81,7 +81,7 @@ def second_order(base: BoundModel) -> BoundModel:
     """
     size, width = base.n_labels, len(base.node_index)
     if size**4 > _MOST_CELLS or width * size**2 > _MOST_CELLS:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"order is 2 with {size} classes and {width} features: pairs of tags need tables of {size**4} and {width * size**2} cells, "
             f"wanted at most {_MOST_CELLS}. Use order=1, or fewer features (features=Dicts(min_count=...))."
         )
@@ -95,13 +95,11 @@ def second_order(base: BoundModel) -> BoundModel:
     triple = base.n_weights + before[:, None] * size**2 + tag[:, None] * size + tag
     edge_index[1][agree] = triple[agree]
     data = layout.paired(base.data)
-    name: Any = base.name
-    names: Callable[[], list[str]] = partial(_names, name.func, name.args[:-1], base.classes)
     labels = None if base.labels is None else layout.labels(base.labels, data)
     cone = Cone.free(base.n_weights + size**3)
-    return BoundModel(layout.encode, data, node_index, edge_index, cone, base.classes, size**2, names, labels)
+    return BoundModel(layout, data, node_index, edge_index, cone, base.classes, size**2, partial(_names, base.name), labels)
 
 
-def _names(first: Callable[..., list[str]], given: tuple[Any, ...], classes: tuple[np.ndarray, ...]) -> list[str]:
+def _names(first: Callable[..., list[str]], classes: tuple[np.ndarray, ...]) -> list[str]:
     own = classes[0].tolist()
-    return first(*given, classes) + [f"h({a}, {b}, {c})" for a in own for b in own for c in own]
+    return first(classes) + [f"h({a}, {b}, {c})" for a in own for b in own for c in own]

@@ -1,4 +1,4 @@
-"""Decision trees on nodes and edges: which weights a node or an edge gets depends on tests of the input (form 3 of 001)."""
+"""Decision trees on nodes and edges: which weights a node or an edge gets depends on tests of the input (form 3 of Jancsary, Nowozin & Rother 2013)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy import sparse
 
 from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
+from ..core.parameters import Elsewhere, WholeNumber, check, settings
 from .bound import BoundModel, Encoded
 from .graph_model import Layout
 from .sample import GraphSample
@@ -67,6 +68,7 @@ class FeatureTests:
 
     @property
     def n_edge_tests(self) -> int:
+        """Number of tests of an edge: those of its two nodes, and those of their difference."""
         return 2 * len(self.feature) + len(self.spread)
 
     def node(self, sample: GraphSample, tests: np.ndarray) -> np.ndarray:
@@ -136,12 +138,18 @@ class Trees:
     min_items: int = 10
     max_items: int = 200_000
 
+    _parameters = settings(
+        node_depth=WholeNumber(0),
+        edge_depth=WholeNumber(0),
+        tests=Elsewhere("None, or tests of nodes and edges as `FeatureTests` has them"),
+        n_thresholds=WholeNumber(1),
+        n_candidates=WholeNumber(1),
+        min_items=WholeNumber(1),
+        max_items=WholeNumber(1),
+    )
+
     def __post_init__(self) -> None:
-        least = {"node_depth": 0, "edge_depth": 0, "n_thresholds": 1, "n_candidates": 1, "min_items": 1, "max_items": 1}
-        for name, low in least.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-                raise InvalidSampleError(f"{name} of Trees is {value!r}, wanted a whole number >= {low}.")
+        check(self)
 
     def ask(self, samples: Sequence[GraphSample]) -> Any:
         """The tests for training samples."""
@@ -189,6 +197,7 @@ class Tree:
 
     @property
     def n_leaves(self) -> int:
+        """Number of leaves."""
         return int((self.leaf >= 0).sum())
 
     @property
@@ -313,8 +322,7 @@ class TreeFeatures:
 
     def over(self, bound: BoundModel) -> BoundModel:
         """A model of transformed samples as one that encodes samples as they are given."""
-        layout: Any = bound.encode.__self__  # type: ignore[attr-defined]
-        return replace(bound, encode=TreeLayout(**vars(layout), trees=self).encode)
+        return replace(bound, layout=TreeLayout(**vars(bound.layout), trees=self))
 
 
 @dataclass(frozen=True, eq=False)

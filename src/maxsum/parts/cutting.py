@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import InvalidGraphError, InvalidSampleError
 from ..core.graph import Graph
+from ..core.parameters import WholeNumber, check_value
 from ..core.problem import Problem
 from ..models.sample import GraphSample
 from .folder import Parts
@@ -52,8 +53,7 @@ def grow_parts(graph: Graph, size: int) -> np.ndarray:
     from scipy.sparse import coo_array, csr_array
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-        raise InvalidGraphError(f"size is {size!r}, wanted a number of nodes >= 1.")
+    check_value("size", size, WholeNumber(1, wanted="a number of nodes >= 1"))
     u, v = graph.edges.T
     both = coo_array((np.ones(2 * graph.n_edges, dtype=np.int8), (np.r_[u, v], np.r_[v, u])), shape=(graph.n_nodes,) * 2)
     part = np.empty(graph.n_nodes, dtype=np.int64)

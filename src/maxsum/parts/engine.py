@@ -13,7 +13,7 @@ from ..core.errors import CheckpointError, ParseError
 from ..core.files.arrays import map_arrays, write_arrays
 from .folder import Parts
 from .sources import Source
-from .visit import Checked, Outcome, Task, check, labels_path, visit
+from .visit import Checked, Outcome, Step, Task, check, labels_path, visit
 
 STATE = "state.arrays"
 
@@ -59,15 +59,15 @@ class Engine:
         self.n_rounds, self.generation = 0, -1
         self.unchecked: set[int] = set()
 
-    def _task(self, p: int, steps: str, generation: int) -> Task:
+    def _task(self, p: int, steps: tuple[Step, ...], generation: int) -> Task:
         ids = self.parts.cuts_of[p]
         messages, labels = self.messages[:, ids], self.labels[:, ids]
         return Task(self.source, self.work, int(p), steps, self.early[p], messages, labels, generation)
 
-    def _visit(self, batch: np.ndarray, steps: str, generation: int = 0) -> list[Outcome]:
+    def _visit(self, batch: np.ndarray, steps: tuple[Step, ...], generation: int = 0) -> list[Outcome]:
         """Visit parts of one colour; their cuts get the new messages and labels."""
-        tasks = [self._task(p, "C" * (p in self.unchecked) + steps, generation) for p in batch.tolist()]
-        outcomes: list[Outcome] = self.executor.run(visit, tasks, [f"part-{task.part}-{steps}" for task in tasks])
+        tasks = [self._task(p, (Step.CHECK,) * (p in self.unchecked) + steps, generation) for p in batch.tolist()]
+        outcomes: list[Outcome] = self.executor.run(visit, tasks, [f"part-{task.part}-{'-'.join(steps)}" for task in tasks])
         for task, outcome in zip(tasks, outcomes, strict=True):
             ids = self.parts.cuts_of[task.part]
             self.messages[:, ids] = outcome.messages
@@ -97,9 +97,10 @@ class Engine:
         last = len(self.batches) - 1
         scores: dict[int, float] = {}
         for colour in range(last):
-            self._visit(self.batches[colour], "D", self.generation)
+            self._visit(self.batches[colour], (Step.LABEL,), self.generation)
         for colour in range(last, -1, -1):
-            outcomes = self._visit(self.batches[colour], "DP" if colour == last else "P", self.generation)
+            steps = (Step.LABEL, Step.POLISH) if colour == last else (Step.POLISH,)
+            outcomes = self._visit(self.batches[colour], steps, self.generation)
             scores |= dict(zip(self.batches[colour].tolist(), (outcome.score for outcome in outcomes), strict=True))
         score = self.offset + math.fsum(scores[p] for p in sorted(scores))
         return Labelling(self.generation, score)
@@ -107,14 +108,14 @@ class Engine:
     def label_truly(self) -> Labelling:
         """The true labels of a sample as a labelling."""
         self.generation += 1
-        self._visit(np.arange(self.parts.n_parts), "T", self.generation)
+        self._visit(np.arange(self.parts.n_parts), (Step.TRUTH,), self.generation)
         return Labelling(self.generation, np.nan)
 
     def describe(self, generation: int, labels: np.ndarray) -> tuple[np.ndarray, float, float]:
         """Features and loss of a labelling, given its labels at the cuts, summed in the order of the parts; and what rounding can hide
         in the bound of the last pass."""
         kept, self.labels = self.labels, labels
-        outcomes = self._visit(np.arange(self.parts.n_parts), "Z", generation)
+        outcomes = self._visit(np.arange(self.parts.n_parts), (Step.FEATURES,), generation)
         self.labels = kept
         psi = np.sum([own.features for own in outcomes if own.features is not None], axis=0)
         return psi, math.fsum(own.loss for own in outcomes), math.fsum(own.error for own in outcomes)
@@ -187,23 +188,23 @@ def check_parts(
     for p in range(parts.n_parts):
         ids = parts.cuts_of[p]
         none = np.zeros(len(ids), dtype=bool)
-        tasks.append(Task(source, work, p, "", none, messages[:, ids], labels[:, ids], generation))
+        tasks.append(Task(source, work, p, (), none, messages[:, ids], labels[:, ids], generation))
     return run(check, tasks, [f"check-{p}" for p in range(parts.n_parts)])
 
 
-def schedule(n_colours: int, n: int) -> list[tuple[int, int, str]]:
+def schedule(n_colours: int, n: int) -> list[tuple[int, int, tuple[Step, ...]]]:
     """Visits of ``n`` rounds: (colour, number of the first pass, steps); where a pass turns round, both are one visit."""
     if n_colours == 1:
-        return [(0, 0, "FB" * n)]
-    visits: list[tuple[int, int, str]] = []
+        return [(0, 0, (Step.FORWARD, Step.BACKWARD) * n)]
+    visits: list[tuple[int, int, tuple[Step, ...]]] = []
     for i in range(2 * n):
         order = range(n_colours) if i % 2 == 0 else range(n_colours - 1, -1, -1)
         for colour in order:
-            step = "F" if i % 2 == 0 else "B"
+            step = Step.FORWARD if i % 2 == 0 else Step.BACKWARD
             if visits and visits[-1][0] == colour:
-                visits[-1] = (colour, visits[-1][1], visits[-1][2] + step)
+                visits[-1] = (colour, visits[-1][1], (*visits[-1][2], step))
             else:
-                visits.append((colour, i, step))
+                visits.append((colour, i, (step,)))
     return visits
 
 

@@ -17,7 +17,9 @@ from ..core.files.arrays import file_digest, map_arrays
 from ..core.graph import Graph
 from ..core.problem import Messages, Problem
 
-FORMAT, VERSION, MANIFEST = "maxsum-parts", 1, "manifest.json"
+FORMAT = "maxsum-parts"  # magic words of the manifest
+VERSION = 1  # of the format
+MANIFEST = "manifest.json"  # the file that names all others
 _KEYS = {"format", "version", "kind", "n_labels", "n_edge_types", "shape", "cuts", "parts"}
 _ENTRY = {"file", "sha256", "bytes", "nodes", "edges", "cuts", "offset"}
 
@@ -64,6 +66,7 @@ class Parts:
 
     @property
     def n_parts(self) -> int:
+        """Number of parts."""
         return len(self.manifest["parts"])
 
     @property
@@ -84,10 +87,12 @@ class Parts:
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes of the graph."""
         return int(self.sizes.sum())
 
     @property
     def n_cuts(self) -> int:
+        """Number of cut edges, which join nodes of two parts."""
         return len(self.cuts.part)
 
     @property

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core.errors import CheckpointError, InvalidSampleError
+from ..core.errors import CheckpointError, InvalidParameterError, InvalidSampleError
 from ..executors.base import as_executor
-from ..learning.objectives.margin import Answer, Objective, Plane
-from ..learning.oracles.exact import Key
+from ..learning.objectives.base import Answer, Plane, PlaneObjective
+from ..learning.oracles.base import Effort, Key
 from ..losses import Loss, as_loss
 from ..models.bound import BoundModel
 from ..models.graph_model import GraphModel
@@ -22,13 +22,26 @@ from .folder import Parts, open_parts
 from .solve import run
 from .sources import SampleSource, as_source
 
-_ROUNDS = {-3: 2, -2: 2, -1: 2, 0: 4, 1: 20}
-_MOST_ROUNDS, _STEP, _STALLED = 200, 10, 1e-3
-_SPARE = 8
-_CHECK_TOL = 1e-7
+# Passes over all parts for a plane, by effort; above these, as many as gain (see `Tuning`).
+_ROUNDS = {Effort.EXPAND: 2, Effort.GLANCE: 2, Effort.QUICK: 2, Effort.NORMAL: 4, Effort.LONG: 20}
 
 
-class PartsObjective(Objective):
+@dataclass(frozen=True)
+class Tuning:
+    """How long the relaxation of a graph in parts is improved for one plane."""
+
+    most_rounds: int = 200  # passes over all parts for one plane, or for a check, at most
+    rounds_a_look: int = 10  # passes between two looks at the bound: looking takes a visit of every part
+    stalled: float = 1e-3  # share of the open gap that so many passes must gain to be followed by more
+    fresh_planes: int = 8  # planes that were found and not yet asked for, whose files are kept
+    # Relative gap of the messages behind a checked objective: far below the gaps that training claims.
+    check_tol: float = 1e-7
+
+
+_TUNING = Tuning()
+
+
+class PartsObjective(PlaneObjective):
     r"""Structured hinge loss of one sample in parts,
 
     .. math:: F(w) = \tfrac12\|w\|^2 + C\,\xi(w),\qquad \xi(w) = \max_y L(y^*, y) - \langle w, \Psi(y^*) - \Psi(y)\rangle .
@@ -72,7 +85,7 @@ class PartsObjective(Objective):
         self.parts = open_parts(parts)
         self.loss = as_loss(loss)
         if getattr(self.loss, "normalised", False):
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 "a normalised loss divides by the nodes of the whole graph; wanted a sum, and a smaller C."
             )
         self.model = bind(self.parts, model, classes)
@@ -84,10 +97,10 @@ class PartsObjective(Objective):
         self.engine.drop(truth.generation)
         self._fresh: dict[int, Plane] = {}
 
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> Answer:
         engine = self.engine
         engine.source = replace(self.source, w=np.array(w, dtype=np.float64))
-        bound = engine.rounds(_ROUNDS[max(-3, effort)])[-1] if effort < 2 else self._settle()
+        bound = engine.rounds(_ROUNDS[effort])[-1] if effort < Effort.FULL else self._settle()
         found = engine.label()
         labels = engine.labels.copy()
         np.save(self._cuts_path(found.generation), labels, allow_pickle=False)
@@ -101,10 +114,10 @@ class PartsObjective(Objective):
     def _settle(self) -> float:
         """Rounds until the bound does not fall any more."""
         bounds = self.engine.rounds(1)
-        for _ in range(_MOST_ROUNDS // _STEP):
+        for _ in range(_TUNING.most_rounds // _TUNING.rounds_a_look):
             before = bounds[-1]
-            bounds = self.engine.rounds(_STEP)
-            if before - bounds[-1] <= _STALLED * self._open(bounds[-1]):
+            bounds = self.engine.rounds(_TUNING.rounds_a_look)
+            if before - bounds[-1] <= _TUNING.stalled * self._open(bounds[-1]):
                 break
         return bounds[-1]
 
@@ -118,7 +131,7 @@ class PartsObjective(Objective):
         """Keep a plane until it is asked for, and forget the oldest that nobody asked for."""
         index = np.flatnonzero(z)
         self._fresh[generation] = Plane(0, loss, index.astype(np.int64), z[index], np.array([generation]))
-        for old in sorted(self._fresh)[:-_SPARE]:
+        for old in sorted(self._fresh)[: -_TUNING.fresh_planes]:
             del self._fresh[old]
             self.engine.drop(old)
             self._cuts_path(old).unlink(missing_ok=True)
@@ -145,7 +158,7 @@ class PartsObjective(Objective):
         check = self.engine.work / "check"
         shutil.rmtree(check, ignore_errors=True)
         source = replace(self.source, w=np.array(w, dtype=np.float64))
-        result = run(source, check, tol=_CHECK_TOL, max_iter=_MOST_ROUNDS, executor=self.engine.executor)
+        result = run(source, check, tol=_TUNING.check_tol, max_iter=_TUNING.most_rounds, executor=self.engine.executor)
         shutil.rmtree(check, ignore_errors=True)
         return self.primal(w, np.array([max(result.bound - float(w @ self.truth), 0.0)]))
 
@@ -165,9 +178,9 @@ def bind(parts: Parts, model: GraphModel | BoundModel, classes: Any) -> BoundMod
     if isinstance(model, BoundModel):
         return model
     if not model.homogeneous:
-        raise InvalidSampleError("homogeneous=False gives every node weights of its own; graphs in parts share weights.")
+        raise InvalidParameterError("homogeneous=False gives every node weights of its own; graphs in parts share weights.")
     if classes is None:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             "classes are not given; wanted all labels that exist, such as range(4): one part may lack some."
         )
     if parts.kind != "sample":

@@ -12,19 +12,31 @@ from typing import Any
 import numpy as np
 
 from ..core.certificate import Verification
-from ..core.errors import CertificateError, CheckpointError, InvalidProblemError, InvalidSampleError, UnsupportedProblemError
+from ..core.errors import CertificateError, CheckpointError, InvalidParameterError, InvalidSampleError, UnsupportedProblemError
+from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, WholeNumber, check_value
 from ..core.problem import Messages
 from ..core.result import Guarantee, Termination, TracePoint
 from ..executors.base import executing
-from ..inference.base import Callback, Interruptible, check_time_limit
+from ..inference.base import Callback, Interruptible
 from .engine import Engine, Labelling, check_parts, read_state
 from .folder import Parts, open_parts, whole_messages
 from .sources import Source
 from .visit import labels_path, load_labels, open_messages
 
 log = logging.getLogger("maxsum")
-_SAVE_SECONDS = 30.0
-_STALLED = 1e-3
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Rests of `solve_parts`."""
+
+    # Between two manifests: what a kill costs at most, beside the messages, which are improved in place.
+    save_seconds: float = 30.0
+    # Share of the gap that twenty passes must gain, or the run has stalled: at that rate the rest takes 20 000 passes.
+    stalled: float = 1e-3
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,7 +143,7 @@ class PartsResult:
         parts, work = self.certificate.source.parts, self.certificate.work
         state = read_state(parts, work, self.certificate.source.n_labels)
         if state is None or not 0 <= p < parts.n_parts:
-            raise InvalidProblemError(f"part is {p!r}, wanted 0..{parts.n_parts - 1} of a run that is still in {work}.")
+            raise InvalidParameterError(f"part is {p!r}, wanted 0..{parts.n_parts - 1} of a run that is still in {work}.")
         return load_labels(labels_path(work, state.generation, p))
 
     def labels(self) -> np.ndarray:
@@ -198,11 +210,9 @@ def run(
     callback: Callback | None = None,
 ) -> PartsResult:
     """`solve_parts` with scores from any source."""
-    check_time_limit(time_limit)
-    if not (isinstance(tol, (int, float, np.number)) and tol >= 0):
-        raise InvalidProblemError(f"tol is {tol!r}, wanted a relative gap >= 0.")
-    if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 1:
-        raise InvalidProblemError(f"max_iter is {max_iter!r}, wanted a number of rounds >= 1.")
+    check_value("time_limit", time_limit, TIME_LIMIT)
+    check_value("tol", tol, RELATIVE_GAP)
+    check_value("max_iter", max_iter, WholeNumber(1, wanted="a number of rounds >= 1"))
     if source.n_labels < 2:
         raise UnsupportedProblemError(f"the graph has {source.n_labels} labels; wanted two or more.")
     with executing(executor) as running:
@@ -245,7 +255,7 @@ class _Search(Interruptible):
                 self.termination, stop = Termination.stopped, True
             if stop or n >= self.max_iter:
                 return
-            if time.perf_counter() - self.saved > _SAVE_SECONDS:
+            if time.perf_counter() - self.saved > _TUNING.save_seconds:
                 self.save()
 
     def over(self, n: int) -> bool:
@@ -254,7 +264,7 @@ class _Search(Interruptible):
         if _relative(max(gap, 0.0), self.best.score, self.bounds[-1]) <= self.tol:
             self.termination = Termination.converged
             return True
-        if len(self.bounds) > 40 and self.bounds[-21] - self.bounds[-1] <= _STALLED * gap:
+        if len(self.bounds) > 40 and self.bounds[-21] - self.bounds[-1] <= _TUNING.stalled * gap:
             self.termination = Termination.stalled
             return True
         if self.seconds_left <= 0:

@@ -35,6 +35,7 @@ class Local(NamedTuple):
 
     @property
     def cut_edges(self) -> slice:
+        """The edges to other parts, which follow those inside."""
         return slice(self.n_inner, self.problem.n_edges)
 
     def labels(self, own: np.ndarray, cut_labels: np.ndarray) -> np.ndarray:
@@ -62,6 +63,7 @@ class Source:
 
     @property
     def n_labels(self) -> int:
+        """Most labels of a node."""
         return int(self.parts.n_labels or 0)
 
     def scores(self, p: int, arrays: dict[str, np.ndarray]) -> Scores:

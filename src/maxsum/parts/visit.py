@@ -7,12 +7,13 @@ import os
 import secrets
 import threading
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
-from ..core.dual import slack, up
+from ..core.dual import largest_rounding, slack, up
 from ..core.errors import CheckpointError
 from ..core.files.store import atomic
 from ..core.problem import Messages
@@ -25,8 +26,27 @@ from ..inference.trws import uniform_passes
 from ..kernels.trws import decode
 from .sources import Local, Source
 
-_NEVER = -1e30
-_ICM_SWEEPS = 10
+_NEVER = -1e30  # a score that no label with it wins, and whose sums stay finite
+_ICM_SWEEPS = 10  # sweeps of ICM over a part; most labels stand still after three or four, and a visit is read from disk
+
+
+class Step(StrEnum):
+    """What a visit does with a part."""
+
+    FORWARD = "forward"
+    """A pass of TRW-S over the nodes in ascending order."""
+    BACKWARD = "backward"
+    """The same in descending order."""
+    LABEL = "label"
+    """A labelling, by conditioning on the labels of earlier parts."""
+    POLISH = "polish"
+    """Local search with the labels of all neighbours fixed."""
+    TRUTH = "truth"
+    """The true labels as the labelling."""
+    FEATURES = "features"
+    """Features and loss of the labelling."""
+    CHECK = "check"
+    """Whether the messages are finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +59,8 @@ class Task:
     work : Path
         Folder with the messages and labels of parts.
     part : int
-    steps : str
-        In this order: ``F`` and ``B`` forward and backward pass, ``D`` a labelling by conditioning on earlier parts, ``P`` local search with
-        the labels of all neighbours fixed, ``Z`` the features of the labelling, ``T`` the true labels as the labelling, ``C`` a
-        check of the messages.
+    steps : tuple of Step
+        In this order.
     early : ndarray of bool
         Which cuts lead to earlier parts.
     messages : ndarray, shape (2, n_cuts, K)
@@ -56,7 +74,7 @@ class Task:
     source: Source
     work: Path
     part: int
-    steps: str
+    steps: tuple[Step, ...]
     early: np.ndarray
     messages: np.ndarray
     labels: np.ndarray
@@ -86,15 +104,15 @@ def visit(task: Task) -> Outcome:
     labels, bounds, score = task.labels.copy(), [], 0.0
     features, loss, error = None, 0.0, 0.0
     for step in task.steps:
-        if step in "FB":
-            bounds.append(_pass(local, prepared, messages, step == "F"))
-        elif step == "C":
+        if step in (Step.FORWARD, Step.BACKWARD):
+            bounds.append(_pass(local, prepared, messages, step == Step.FORWARD))
+        elif step == Step.CHECK:
             if not np.isfinite(edge).all():
                 path = messages_path(task.work, task.part)
                 raise CheckpointError(f"{path} holds numbers that are not finite. Delete it: its part starts again from zero.")
-        elif step == "Z":
+        elif step == Step.FEATURES:
             features, loss = _features(task, local, labels)
-            error = _rounding(local, edge)
+            error = _hidden(local, edge)
         else:
             own, score = _label(task, local, prepared, messages, labels, step)
             ends = local.problem.graph.edges[local.cut_edges][np.arange(len(local.side)), local.side] - local.first
@@ -116,27 +134,27 @@ def _pass(local: Local, prepared: Prepared, messages: Messages, forward: bool) -
 
 
 def _label(
-    task: Task, local: Local, prepared: Prepared, messages: Messages, cut_labels: np.ndarray, step: str
+    task: Task, local: Local, prepared: Prepared, messages: Messages, cut_labels: np.ndarray, step: Step
 ) -> tuple[np.ndarray, float]:
-    """A labelling of the part, kept in its file, and (``P``) its score with the cuts to later parts."""
+    """A labelling of the part, kept in its file, and (after `Step.POLISH`) its score with the cuts to later parts."""
     net, path = prepared.net, labels_path(task.work, task.generation, task.part)
-    if step == "T":
+    if step == Step.TRUTH:
         own = np.array(task.source.truth(task.part))
         save_labels(path, own)
         return own, 0.0
-    own = np.zeros(local.last - local.first, dtype=np.int32) if step == "D" else load_labels(path)
+    own = np.zeros(local.last - local.first, dtype=np.int32) if step == Step.LABEL else load_labels(path)
     labels = local.labels(own, cut_labels)
-    known = local.halo[local.early] if step == "D" else local.halo
+    known = local.halo[local.early] if step == Step.LABEL else local.halo
     net.unary[local.halo] = 0.0
     net.unary[known] = _NEVER
     net.unary[known, labels[known]] = 0.0
-    if step == "D":
+    if step == Step.LABEL:
         decode(net, True, messages.edge, messages.clique, labels)
     else:
         labels = polish(net, labels, _ICM_SWEEPS)
     own = labels[local.first : local.last]
     save_labels(path, own)
-    return own, _score(local, labels, ~local.early) if step == "P" else 0.0
+    return own, _score(local, labels, ~local.early) if step == Step.POLISH else 0.0
 
 
 def _score(local: Local, labels: np.ndarray, counted: np.ndarray) -> float:
@@ -155,14 +173,13 @@ def _features(task: Task, local: Local, cut_labels: np.ndarray) -> tuple[np.ndar
     return task.source.features(task.part, np.concatenate([own, far]).astype(np.int64)) or (None, 0.0)
 
 
-def _rounding(local: Local, edge: np.ndarray) -> float:
-    """What rounding can hide: a few units in the last place of the largest numbers that meet in a term, for every term."""
+def _hidden(local: Local, edge: np.ndarray) -> float:
+    """What rounding can hide in the gap of a part."""
     problem = local.problem
-    degree = int(problem.graph.degrees.max(initial=0))
-    largest = float(np.abs(problem.unary).max(initial=0.0))
-    largest += (degree + 2) * max(float(edge.max(initial=0.0)), -float(edge.min(initial=0.0)))
-    largest += float(np.abs(problem.tables).max(initial=0.0) * np.abs(problem.edge_weight).max(initial=0.0))
-    return 4 * float(np.finfo(float).eps) * (degree + 4) * (problem.n_nodes + problem.n_edges) * largest
+    message = max(float(edge.max(initial=0.0)), -float(edge.min(initial=0.0)))
+    score = float(np.abs(problem.unary).max(initial=0.0))
+    score += float(np.abs(problem.tables).max(initial=0.0) * np.abs(problem.edge_weight).max(initial=0.0))
+    return largest_rounding(problem.n_nodes + problem.n_edges, int(problem.graph.degrees.max(initial=0)), score, message)
 
 
 class Checked(NamedTuple):
@@ -201,10 +218,12 @@ _header = threading.Lock()  # numpy parses headers as Python, which threads of C
 
 
 def messages_path(work: Path, part: int) -> Path:
+    """Where the messages of a part are."""
     return work / f"messages-{part:05d}.npy"
 
 
 def labels_path(work: Path, generation: int, part: int) -> Path:
+    """Where a part of a labelling is."""
     return work / f"labels-{generation:05d}-{part:05d}.npy"
 
 

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
-from ..core.errors import InvalidGraphError, InvalidSampleError, UnsupportedProblemError
+from ..core.errors import InvalidGraphError, InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from ..core.files.arrays import write_arrays
 from ..core.files.store import atomic
 from ..core.problem import Problem
@@ -58,7 +58,7 @@ class PartsWriter:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         if (self.folder / MANIFEST).exists():
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 f"{self.folder} holds a graph in parts already; wanted a new folder. Delete that one first."
             )
         self.shape = shape

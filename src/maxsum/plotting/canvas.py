@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError
+from ..core.parameters import OneOf, check_value
 
 _THEMES = {"light": ("#ffffff", "#1f2328", "#d0d7de"), "dark": ("#14171c", "#e6e9ee", "#3a414b")}
 
@@ -41,8 +42,7 @@ def theme(name: str) -> AbstractContextManager[Any]:
     ...     matplotlib.rcParams["text.color"]
     '#e6e9ee'
     """
-    if not isinstance(name, str) or name not in _THEMES:
-        raise InvalidSampleError(f"theme is {name!r}, wanted one of {', '.join(_THEMES)}.")
+    check_value("theme", name, OneOf(*_THEMES, wanted=f"one of {', '.join(_THEMES)}"))
     back, ink, line = _THEMES[name]
     settings = {
         "figure.facecolor": back,
@@ -86,7 +86,7 @@ def canvas(ax: Any, rows: int, columns: int, size: tuple[float, float], **sharin
     given = [ax] if is_axes(ax) else list(np.asarray(ax, dtype=object).ravel())
     count = rows * columns
     if len(given) != count or not all(is_axes(own) for own in given):
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"ax is {type(ax).__name__ if len(given) == 1 else f'{len(given)} objects'}, wanted {count} Axes of matplotlib, one for each "
             "panel, or a Figure to make them in, or None for a new one."
         )

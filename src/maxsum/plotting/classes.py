@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.parameters import Real, check_value
 from ..core.result import Guarantee, Result
 
 # Okabe and Ito's colours but black; then always the one farthest from all before it in CIELAB, in the least favourable of normal,
@@ -18,7 +19,7 @@ COLOURS = (
     *("#874B00", "#D200B4", "#8796FF", "#690F96", "#F0C35A", "#5A2D2D", "#0F4BE1", "#A5B4A5", "#FFE1F0", "#5A961E"),
 )
 MARKERS = ("o", "s", "^", "D", "v", "P")
-_LONGEST = 24
+_LONGEST = 24  # letters of a name beside an axis
 
 
 def colour(k: int) -> str:
@@ -75,7 +76,7 @@ def read_labelling(labels: Any, n_nodes: int, classes: Any) -> Labelling:
         known = class_list(classes)
     number = {item: k for k, item in enumerate(known)}
     if len(number) != len(known):
-        raise InvalidSampleError(f"classes is {known[:12]!r}, wanted different labels.")
+        raise InvalidParameterError(f"classes is {known[:12]!r}, wanted different labels.")
     unknown = {None, -1} - set(number)
     codes = np.array([-1 if item in unknown else number.get(item, -2) for item in items], dtype=np.int64)
     if (codes == -2).any():
@@ -89,7 +90,7 @@ def read_labelling(labels: Any, n_nodes: int, classes: Any) -> Labelling:
 def class_list(classes: Any) -> list[Any]:
     """Classes as a list; several lists, one for each node type, are joined."""
     if isinstance(classes, str) or not hasattr(classes, "__len__"):
-        raise InvalidSampleError(f"classes is {classes!r}, wanted a list of labels, in the order of their numbers.")
+        raise InvalidParameterError(f"classes is {classes!r}, wanted a list of labels, in the order of their numbers.")
     if _is_nested(classes):
         return list(dict.fromkeys(item for own in classes for item in own.tolist()))
     return list(classes.tolist() if isinstance(classes, np.ndarray) else classes)
@@ -144,8 +145,7 @@ def _check_result(result: Any, labelling: Labelling, classes: Any, certain: floa
         raise InvalidSampleError(
             f"result is a {type(result).__name__}, wanted a maxsum.Result, as predict_result or solve gives."
         )
-    if not isinstance(certain, (int, float)) or isinstance(certain, bool) or not 0 < certain <= 1:
-        raise InvalidSampleError(f"certain is {certain!r}, wanted a marginal above 0 and at most 1.")
+    check_value("certain", certain, Real(above=0.0, at_most=1.0, wanted="a marginal above 0 and at most 1"))
     for name, array in (("labels", result.labels), ("fixed", result.fixed), ("marginals", result.marginals)):
         if array is not None and len(array) != n_nodes:
             raise InvalidSampleError(f"{name} of the result has {len(array)} nodes, wanted {n_nodes}. Is it of another sample?")

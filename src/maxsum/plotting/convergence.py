@@ -10,8 +10,8 @@ from ..core.errors import InvalidSampleError
 from .canvas import canvas, ink, is_axes, is_dark
 from .classes import colour
 
-_MANY = 40
-_CLOSED = 1e-12
+_MANY = 40  # steps up to which each one gets a mark
+_CLOSED = 1e-12  # relative gap below which a logarithmic axis shows nothing: it counts as 0
 
 
 class Trace(NamedTuple):

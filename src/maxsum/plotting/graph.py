@@ -12,7 +12,7 @@ from .canvas import canvas, ink, is_dark, matplotlib_module, quiet
 from .classes import colour, heading, legend, marker, read_labelling, read_marks
 from .layout import layout
 
-_NAMED = 40
+_NAMED = 40  # nodes up to which their names can be read
 
 
 def plot_graph(

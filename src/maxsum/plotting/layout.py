@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.graph import Graph
 
-_LARGEST = 600
+_LARGEST = 600  # nodes of a part up to which all distances are relaxed: they are quadratic in number
 
 
 def layout(graph: Graph) -> np.ndarray:

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, NotFittedError
+from ..core.errors import InvalidParameterError, InvalidSampleError, NotFittedError
+from ..core.parameters import WholeNumber, check_value
 from .canvas import canvas, is_dark
 from .classes import short
 
@@ -40,8 +41,7 @@ def plot_pairwise(estimator: Any, *, classes: Any = None, max_panels: int = 12, 
     -------
     ndarray of Axes, shape (n_panels,)
     """
-    if isinstance(max_panels, bool) or not isinstance(max_panels, (int, np.integer)) or max_panels < 1:
-        raise InvalidSampleError(f"max_panels is {max_panels!r}, wanted a whole number >= 1.")
+    check_value("max_panels", max_panels, WholeNumber(1))
     panels = pairwise_panels(estimator, classes)
     n_all, panels = len(panels), panels[:max_panels]
     if not panels:
@@ -100,7 +100,7 @@ def pairwise_panels(estimator: Any, classes: Any = None) -> list[Panel]:
 
 def _names(names: list[str] | None, count: int, classes: Any) -> list[str]:
     if names is not None and len(names) != count and classes is not None:
-        raise InvalidSampleError(f"classes has {len(names)} names, wanted one for each of {count} labels.")
+        raise InvalidParameterError(f"classes has {len(names)} names, wanted one for each of {count} labels.")
     return names if names is not None and len(names) == count else [str(k) for k in range(count)]
 
 

@@ -98,6 +98,7 @@ class BlockForm:
 
     @property
     def n_labels(self) -> int:
+        """Most labels of a node."""
         return self.rows.diagonal.shape[1]
 
     @property

@@ -77,10 +77,12 @@ class ReducedQP:
 
     @property
     def gram(self) -> np.ndarray:
+        """Inner products of the planes."""
         return self._gram[: self._n, : self._n]
 
     @property
     def offset(self) -> np.ndarray:
+        """Constant terms of the planes."""
         return self._offset[: self._n]
 
     @property

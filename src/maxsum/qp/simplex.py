@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidProblemError
+from ..core.errors import InvalidParameterError, InvalidProblemError
+from ..core.parameters import TIME_LIMIT, Real, WholeNumber, check_value
 from ..core.result import Termination
 from ..core.validation import LARGEST
 from ..executors.threads import split, thread_map
@@ -140,9 +141,11 @@ def minimise_simplex_qp(
     [[1.0, 0.0], [0.5, 0.5]]
     """
     clock = Clock(time_limit)
-    _check_settings(tol, max_iter, time_limit)
+    check_value("tol", tol, Real(0.0, below=np.inf, wanted="a relative gap >= 0"))
+    check_value("max_iter", max_iter, WholeNumber(0, wanted="0 or more iterations"))
+    check_value("time_limit", time_limit, TIME_LIMIT)
     if not (np.asarray(allowed) >= 0).all():
-        raise InvalidProblemError(f"allowed is {allowed!r}, wanted gaps >= 0.")
+        raise InvalidParameterError(f"allowed is {allowed!r}, wanted gaps >= 0.")
     states, linear = _linear(theta, form, n_states)
     starts = _starts(parts, form, len(states))
     mu = _start(init, linear, states)
@@ -197,15 +200,6 @@ def minimise_simplex_qp(
     )
     log.debug("simplex QP: %s after %d products, relative gap %.3g", termination, result.n_products, result.relative_gap)
     return result
-
-
-def _check_settings(tol: float, max_iter: int, time_limit: float | None) -> None:
-    if not 0 <= tol < np.inf:
-        raise InvalidProblemError(f"tol is {tol}, wanted a relative gap >= 0.")
-    if not max_iter >= 0:
-        raise InvalidProblemError(f"max_iter is {max_iter}, wanted 0 or more iterations.")
-    if time_limit is not None and not time_limit >= 0:
-        raise InvalidProblemError(f"time_limit is {time_limit}, wanted seconds >= 0, or None.")
 
 
 def _linear(theta: Any, form: Any, n_states: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -61,10 +61,12 @@ class ReducedSolution:
 
     @property
     def upper(self) -> float:
+        """``value + gap``: the maximum is at most that."""
         return self.value + self.gap
 
     @property
     def relative_gap(self) -> float:
+        """The gap relative to the larger size of value and upper bound."""
         scale = max(abs(self.value), abs(self.upper))
         return 0.0 if self.gap <= 0 else (self.gap / scale if 0 < scale < np.inf else float("inf"))
 
@@ -246,6 +248,7 @@ def interior_point(
 
 
 def checked_weights(weights: Any) -> np.ndarray:
+    """Weights of the blocks as an array; infinite and negative ones are refused."""
     c = np.array(weights, dtype=np.float64).reshape(-1)
     if not np.isfinite(c).all() or (c < 0).any():
         raise InvalidProblemError(f"weights of the blocks reach from {c.min()} to {c.max()}; wanted finite numbers >= 0")

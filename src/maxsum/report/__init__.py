@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..core.errors import InvalidSampleError
 from ..core.files.store import atomic
+from ..core.parameters import Instance, WholeNumber, check_value
 from .evidence import Evidence, gather
 from .page import page
 from .sections import certificate, confusion, convergence, environment, examples, tiles, weights
@@ -62,10 +62,9 @@ def write_report(
     ...     ms.report.write_report(f"{folder}/report.html", tag, X, [["a", "b", "b"], ["b", "a"]]).name
     'report.html'
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise InvalidSampleError(f"path is {path!r}, wanted the name of a file to write, such as 'report.html'.")
-    if isinstance(n_examples, bool) or not isinstance(n_examples, int) or n_examples < 0:
-        raise InvalidSampleError(f"n_examples is {n_examples!r}, wanted a whole number >= 0.")
+    wanted = "the name of a file to write, such as 'report.html'"
+    check_value("path", path, Instance(str, os.PathLike, wanted=wanted))
+    check_value("n_examples", n_examples, WholeNumber(0))
     target = Path(path)
     if not target.resolve().parent.is_dir():
         raise FileNotFoundError(f"the folder of the report {os.fspath(path)!r} does not exist; make it first.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, MaxsumError, NotFittedError
+from ..core.errors import InvalidParameterError, InvalidSampleError, MaxsumError, NotFittedError
 from ..core.result import Result
 from ..estimators.base import Labeler
 from ..estimators.multilabel import MultiLabelClassifier
@@ -135,7 +135,7 @@ def gather(estimator: Any, X: Any, y: Any, classes: Any = None, verify: bool = T
 def _named(classes: Any, known: list[Any]) -> list[str]:
     names = [str(name) for name in (known if classes is None else class_list(classes))]
     if len(names) != len(known):
-        raise InvalidSampleError(f"classes has {len(names)} names, wanted {len(known)}, one for each of {known[:12]!r}.")
+        raise InvalidParameterError(f"classes has {len(names)} names, wanted {len(known)}, one for each of {known[:12]!r}.")
     return names
 
 

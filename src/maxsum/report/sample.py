@@ -16,8 +16,8 @@ from .evidence import Evidence
 from .page import picture, text
 
 _WORDS = ("word", "w", "w[0]", "0[0]", "token", "form", "text")
-_LONGEST = 120
-_MOST_NODES = 400
+_LONGEST = 120  # items of a sequence that a page shows
+_MOST_NODES = 400  # nodes of a graph whose drawing can be read
 
 
 def show(found: Evidence, j: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.cards import duration, gap_words, number, percent, proven
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..estimators.cards import problem_words
 from ..plotting import plot_convergence, plot_pairwise
 from .evidence import Evidence, Verdict
@@ -23,9 +23,9 @@ from .sample import show
 
 _PACKAGES = ("maxsum", "numpy", "scipy", "numba", "scikit-learn", "highspy", "piqp", "matplotlib")
 _PRIVATE = ("checkpoint", "callback")
-_MOST_CLASSES = 30
+_MOST_CLASSES = 30  # rows of the table of confusions; the most frequent classes are shown
+_MOST_WEIGHTS = 20  # rows of a table of weights; the largest are shown
 _NO_DATA = "Needs samples with labels to compare with: give them to write_report, or DATA to maxsum report."
-_MOST_WEIGHTS = 20
 
 
 def tiles(found: Evidence) -> str:
@@ -109,7 +109,7 @@ def weights(found: Evidence) -> str:
     parts = []
     try:
         parts.append(picture(lambda ax: plot_pairwise(estimator, classes=_pair_names(found), ax=ax), "pairwise weights"))
-    except InvalidSampleError as error:
+    except (InvalidParameterError, InvalidSampleError) as error:
         parts.append(text(str(error), "soft"))
     names, values = _node_weights(found)
     order = np.argsort(-np.abs(values), kind="stable")[:_MOST_WEIGHTS]

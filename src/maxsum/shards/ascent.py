@@ -9,30 +9,61 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, UnsupportedProblemError
+from ..core.errors import UnsupportedProblemError
+from ..core.files.container import digest_arrays
+from ..core.parameters import Instance, Maybe, Real, WholeNumber, settings
+from ..core.result import Termination
 from ..executors.base import Executor, as_executor
 from ..kernels.vectors import inner
-from ..learning.checkpoint import digest_arrays
+from ..learning.certificate import relative
 from ..learning.driver import Learner, LearningCallback, Training
 from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
-from ..learning.objectives.margin import Answer, Objective, Plane
-from ..learning.oracles.exact import Key
-from ..learning.result import LearningResult, relative
+from ..learning.objectives.base import Answer, Plane, PlaneObjective
+from ..learning.oracles.base import Effort, Key
+from ..learning.protocols import HasShards
+from ..learning.result import LearningResult
+from ..learning.state import REBUILT
 from .certificate import ShardCertificate
 from .tasks import Job, Place, ShardSource, Sum, evaluate_group, forget, gather, shard_objective, tree_sum, visit_group
 
-_NEAR, _DEAR_NEAR = 2.5, 1.0
-_OFTEN = 10
-_LOCAL = 10.0
-_BISECTIONS = 30
-_EFFORTS = ((1,), (1, 2), (1, 2, 3))
+_EFFORTS = ((Effort.LONG,), (Effort.LONG, Effort.FULL), (Effort.LONG, Effort.FULL, Effort.SEARCH))
 
 
-class ShardedObjective(Objective):
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers that trade time for time; none of them changes what is proven.
+
+    Attributes
+    ----------
+    near, dear_near : float
+        An evaluation is made where the slacks of a pass, which are of older weights, promise a gap of so many tolerances; the second
+        where oracles leave brackets, whose closing is what an evaluation costs.
+    often : int
+        Passes from one evaluation to the next at the latest.
+    local : float
+        Work of a visit at least, in units of what sending the weights there and back takes.
+    bisections : int
+        Halvings of the step where the cone bends the dual: more than enough for double precision at a step of 1.
+    width : int
+        Shards at the same time by default.
+    """
+
+    near: float = 2.5
+    dear_near: float = 1.0
+    often: int = 10
+    local: float = 10.0
+    bisections: int = 30
+    width: int = 4
+
+
+_TUNING = Tuning()
+
+
+class ShardedObjective(PlaneObjective):
     r"""The objective of a training set in shards, :math:`\tfrac12\|w\|^2 + \sum_k \sum_{j \in k} c_j\,\xi_j(w)`.
 
     Parameters
@@ -66,7 +97,7 @@ class ShardedObjective(Objective):
         total = gather(self.executor, slack_group, n, lambda a, b: (self.source, self.C, a, b), w, "verify-objective", n)
         return float(0.5 * inner(w, w) + total)
 
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> Answer:
         raise UnsupportedProblemError(
             "a ShardedObjective does not answer for single examples. Learners for it: ShardAscent; with an AggregatedObjective CuttingPlane."
         )
@@ -128,11 +159,21 @@ class ShardAscent(Learner):
         Passes over the shards.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasShards,)
+
     width: int | None = None
     communication: float = 1.0
     parts: int = 2
     local: BlockFrankWolfe = field(default_factory=BlockFrankWolfe)
     memory: int = 2**28
+
+    _parameters = settings(
+        width=Maybe(WholeNumber(1), wanted="None or a number of shards >= 1"),
+        communication=Real(0.0),
+        parts=WholeNumber(1),
+        local=Instance(BlockFrankWolfe),
+        memory=WholeNumber(0),
+    )
 
     def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
         """Minimise a `ShardedObjective`.
@@ -145,7 +186,7 @@ class ShardAscent(Learner):
         init : object, optional
             Not used; a checkpoint is what training goes on from.
         """
-        self._check(objective)
+        self.check(objective)
         if self.checkpoint is None:
             folder = Path(tempfile.mkdtemp(prefix="maxsum-shards-"))
             weakref.finalize(objective, shutil.rmtree, folder, ignore_errors=True)
@@ -154,85 +195,87 @@ class ShardAscent(Learner):
             folder.mkdir(parents=True, exist_ok=True)
         own = replace(self, checkpoint=folder / "driver")
         training = Training(own, objective, callback)
-        with training:
-            own._ascend(objective, training, durable=self.checkpoint is not None)
-        return training.result()
-
-    def _check(self, objective: Any) -> None:
-        super()._check(objective)
-        if not isinstance(objective, ShardedObjective):
-            raise UnsupportedProblemError(
-                f"ShardAscent minimises a ShardedObjective, not a {type(objective).__name__}. For data in memory use BlockFrankWolfe."
-            )
-        if self.width is not None and (isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1):
-            raise InvalidSampleError(f"width is {self.width!r}, wanted None or a number of shards >= 1.")
-
-    def _run(self, objective: ShardedObjective, training: Training, init: Any) -> None:  # type: ignore[override]
-        self._ascend(objective, training, durable=True)
-
-    def _ascend(self, objective: ShardedObjective, training: Training, durable: bool) -> None:
-        """The rounds; states are ``durable`` if they outlive the training."""
-        rounds = _Rounds(self, objective, training, durable)
-        training.state = rounds.state
+        training.durable = self.checkpoint is not None
         try:
-            while rounds.position or not training.step(training.n_iter + 1):
-                if not rounds.over_all():
-                    break
-                if rounds.wants_evaluation():
-                    rounds.evaluate()
+            with training:
+                training.run(init)
         finally:
             forget(objective.source)
-        if not rounds.evaluated:
-            rounds.evaluate()
+        return training.result()
+
+    def init(self, objective: ShardedObjective, training: Training, start: Any = None) -> RoundState:
+        return RoundState(self, objective, training.durable)
+
+    def step(self, state: RoundState, training: Training) -> None:
+        """A pass over the shards."""
+        if not state.over_all(training):
+            training.end(Termination.time_limit)
+        elif state.wants_evaluation(training):
+            state.evaluate(training)
+
+    def finish(self, state: RoundState, training: Training) -> None:
+        if not state.evaluated:
+            state.evaluate(training)
         training.extra |= {
-            "rounds": rounds.number,
-            "bytes_sent": objective.executor.bytes_sent,
-            "bytes_received": objective.executor.bytes_received,
-            "work": rounds.work,
-            "gammas": rounds.gammas,
-            "duals": rounds.duals,
+            "rounds": state.number,
+            "bytes_sent": state.objective.executor.bytes_sent,
+            "bytes_received": state.objective.executor.bytes_received,
+            "work": state.work,
+            "gammas": state.gammas,
+            "duals": state.duals,
         }
 
 
-class _Rounds:
-    """The driver's side of one training: the sum of all contributions, and which state of each shard counts, with which step."""
+@dataclass(eq=False)
+class RoundState:
+    """The driver's side of one training: the sum of all contributions, and which state of each shard counts, with which step.
 
-    def __init__(self, learner: ShardAscent, objective: ShardedObjective, training: Training, durable: bool):
-        self.learner, self.objective, self.training = learner, objective, training
+    Attributes
+    ----------
+    sum, offset : ndarray, float
+        Vectors and constants of all planes, with their multipliers.
+    version, gamma : ndarray
+        Round of each shard's state, and the step that was taken along its direction; ``saved`` are the rounds of the last checkpoint.
+    slack : ndarray
+        Weighted slacks of each shard when it worked last.
+    position : int
+        Shards of the present pass that have worked.
+    """
+
+    learner: ShardAscent = field(metadata=REBUILT)
+    objective: ShardedObjective = field(metadata=REBUILT)
+    durable: bool = field(metadata=REBUILT)
+    sum: np.ndarray = field(init=False)
+    mean: np.ndarray = field(init=False)
+    version: np.ndarray = field(init=False)
+    gamma: np.ndarray = field(init=False)
+    slack: np.ndarray = field(init=False)
+    sigma: float = field(init=False)
+    offset: float = 0.0
+    number: int = 0
+    position: int = 0
+    work: float = 0.0
+    gammas: list[float] = field(default_factory=list)
+    duals: list[float] = field(default_factory=list)
+    evaluated: bool = False
+
+    def __post_init__(self) -> None:
+        learner, objective = self.learner, self.objective
         n, folder = objective.n_shards, Path(str(learner.checkpoint)).parent
-        self.width = min(n, learner.width or 4)
-        least = _LOCAL * 2 * learner.communication * objective.n_weights
+        self.width = min(n, learner.width or _TUNING.width)
+        least = _TUNING.local * 2 * learner.communication * objective.n_weights
         origin = {"training": digest_arrays((*objective.content(), objective.c[:1])).hex()}
-        seed, parts = learner.random_state, learner.parts
-        work = (learner.local, seed, parts, least, learner.memory, durable)
+        work = (learner.local, learner.random_state, learner.parts, least, learner.memory, self.durable)
         self.job = Job(objective.source, str(folder), origin, objective.C, *work)
-        self.sum, self.offset = np.zeros(objective.n_weights), 0.0
-        self.version, self.gamma = np.full(n, -1), np.ones(n)
-        self.saved = self.version.copy()
-        self.slack = np.full(n, np.inf)
-        self.number, self.position, self.sigma, self.work = 0, 0, float(self.width), 0.0
-        self.mean = np.zeros(objective.n_weights)
-        self.gammas: list[float] = []
-        self.duals: list[float] = []
-        self.evaluated = False
-        state = training.resume()
-        if state is not None:
-            self.sum, self.mean, self.version = (np.array(state[name]) for name in ("sum", "mean", "version"))
-            self.gamma, self.slack = np.array(state["gamma"]), np.array(state["slack"])
-            self.offset, self.sigma, self.work = (float(value) for value in state["numbers"])
-            self.number, self.position = (int(value) for value in state["counts"])
-            self.gammas, self.duals = state["gammas"].tolist(), state["duals"].tolist()
-            self.saved = self.version.copy()
-            training.n_iter += self.position > 0
-            training.certificate = self.certificate  # type: ignore[assignment]
-        self.project()
+        self.sum, self.mean = np.zeros(objective.n_weights), np.zeros(objective.n_weights)
+        self.version, self.gamma, self.slack = np.full(n, -1), np.ones(n), np.full(n, np.inf)
+        self.sigma = float(self.width)
+        self.restored()
 
-    def state(self) -> dict[str, np.ndarray]:
-        return {
-            "sum": self.sum, "mean": self.mean, "version": self.version, "gamma": self.gamma, "slack": self.slack,
-            "numbers": np.array([self.offset, self.sigma, self.work]), "counts": np.array([self.number, self.position]),
-            "gammas": np.array(self.gammas), "duals": np.array(self.duals),
-        }  # fmt: skip
+    def restored(self) -> None:
+        """What follows from the fields."""
+        self.saved = self.version.copy()
+        self.project()
 
     def project(self) -> None:
         """Weights and dual value from the sum of contributions."""
@@ -242,21 +285,17 @@ class _Rounds:
     def place(self, k: int) -> Place:
         return Place(int(k), int(self.version[k]), float(self.gamma[k]), (int(self.saved[k]),))
 
-    def order(self) -> list[np.ndarray]:
-        """Shards of each round of a pass."""
-        random = np.random.default_rng([self.learner.random_state, 0, self.training.n_iter])
-        return seated(self.objective.n_shards, self.width, random)
-
-    def over_all(self) -> bool:
+    def over_all(self, training: Training) -> bool:
         """The rounds of one pass, from where it stands; False if time is up."""
-        n, rounds = self.objective.n_shards, self.order()
+        n, random = self.objective.n_shards, np.random.default_rng([self.learner.random_state, 0, training.n_iter + 1])
+        rounds = seated(n, self.width, random)
         while self.position < n:
-            if self.training.seconds_left <= 0:
-                self.training.termination = self.training.termination.time_limit
+            if training.seconds_left <= 0:
                 return False
             self.round(rounds[self.position // self.width])
             self.position += self.width
-            self.maybe_save()
+            if training.save_within():
+                self.saved = self.version.copy()
         self.position = 0
         return True
 
@@ -303,7 +342,7 @@ class _Rounds:
         if self.objective.cone.is_free:
             return min(1.0, ideal), ideal
         low, high = min(1.0, ideal), 1.0
-        for i in range(_BISECTIONS):
+        for i in range(_TUNING.bisections):
             middle = high if i == 0 else 0.5 * (low + high)
             w, _ = _projected(self.objective, self.sum + middle * change)
             if offset - inner(w, change) >= 0:
@@ -314,17 +353,17 @@ class _Rounds:
                 break
         return low, max(low, ideal)
 
-    def wants_evaluation(self) -> bool:
+    def wants_evaluation(self, training: Training) -> bool:
         """Whether slacks seen in this pass promise the tolerance, or it is time to know."""
         estimate = relative(0.5 * inner(self.weights, self.weights) + float(self.slack.sum()), self.dual)
-        near = _NEAR if self.objective.exact else _DEAR_NEAR
-        n_iter, tol = self.training.n_iter, self.learner.tol
-        return estimate <= near * tol or n_iter % _OFTEN == 0 or n_iter + 1 >= self.learner.max_iter
+        near = _TUNING.near if self.objective.exact else _TUNING.dear_near
+        n_iter, tol = training.n_iter + 1, self.learner.tol
+        return estimate <= near * tol or n_iter % _TUNING.often == 0 or n_iter >= self.learner.max_iter
 
-    def evaluate(self) -> None:
+    def evaluate(self, training: Training) -> None:
         """A pure evaluation, which leaves no trace in the rounds to come: the value at the mean of the last weights, and the bound from
         planes, in the order of shards."""
-        objective, training, tol = self.objective, self.training, self.learner.tol
+        objective, tol = self.objective, self.learner.tol
         w = objective.cone.repair(self.mean)
         for efforts in ((), *_EFFORTS):
             places = [self.place(k) for k in range(objective.n_shards)]
@@ -352,17 +391,12 @@ class _Rounds:
         self.evaluated = True
 
     def certificate(self) -> ShardCertificate:
+        """States of the shards that prove the dual value."""
         mu = self.objective.cone.multipliers(self.sum)
         return ShardCertificate(self.job, tuple(self.place(k) for k in range(self.objective.n_shards)), mu)
 
-    def maybe_save(self) -> None:
-        before = self.training.saved
-        self.training._maybe_save(False)
-        if self.training.saved != before and "checkpoint_error" not in self.training.extra:
-            self.saved = self.version.copy()
 
-
-def _projected(objective: Objective, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _projected(objective: PlaneObjective, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The nearest weights of the cone, and the multipliers of its rows."""
     if objective.cone.is_free:
         return total, np.zeros(0)

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.errors import InvalidSampleError, ParseError
+from ..core.errors import InvalidParameterError, InvalidSampleError, ParseError
 from ..core.files.arrays import file_digest, map_arrays
 from ..core.graph import Graph
 from ..models.batch import Batch
 from ..models.features import Codes, Dense, Dicts, Hashed, NodeFeatures, Sparse
 from ..models.sample import GraphSample
 
-FORMAT, VERSION = "maxsum-shards", 1
+FORMAT = "maxsum-shards"  # magic words of the manifest
+VERSION = 1  # of the format
 MANIFEST = "manifest.json"
 KINDS = ("sequence", "image", "graph")
 _checked: dict[str, tuple[int, ...]] = {}
@@ -75,6 +76,7 @@ class ShardedDataset:
 
     @property
     def labelled(self) -> bool:
+        """Whether samples have labels."""
         return bool(self.manifest["labelled"])
 
     @cached_property
@@ -142,7 +144,7 @@ class ShardedDataset:
             If the shard is missing, damaged, or of another set.
         """
         if not 0 <= k < self.n_shards:
-            raise InvalidSampleError(f"shard is {k}, wanted 0..{self.n_shards - 1}.")
+            raise InvalidParameterError(f"shard is {k}, wanted 0..{self.n_shards - 1}.")
         self._check(self.rows[k])
 
     def __iter__(self) -> Iterator[Shard]:

@@ -12,10 +12,10 @@ from ..core.errors import CertificateError
 from ..executors.base import as_executor
 from ..kernels.vectors import inner
 from ..learning.certificate import Check, Proven
+from ..learning.objectives.base import Answer, Plane, PlaneObjective, check_C
 from ..learning.objectives.convex import allows
-from ..learning.objectives.margin import Answer, Objective, Plane, check_C
 from ..learning.objectives.smooth import Evaluation, SmoothObjective
-from ..learning.oracles.exact import Key
+from ..learning.oracles.base import Effort, Key
 from ..learning.proofs.feature_sums import FeatureSum
 from ..learning.proofs.tangents import allowed_bound
 from .ascent import slack_group
@@ -23,7 +23,7 @@ from .certificate import as_sum, shard_value
 from .tasks import ShardSource, Sum, gather, opened, tree_sum
 
 
-class AggregatedObjective(Objective):
+class AggregatedObjective(PlaneObjective):
     r"""Each of the :math:`S` shards as one example, with the slack :math:`\xi_k(w) = \tfrac Sn \sum_{j \in k} \xi_j(w)` of its part of the
     :math:`n` examples, and planes that are sums of planes: for learners such as `CuttingPlane`, where oracles are expensive or weights
     few. The mean of these slacks is that of all examples, so planes do not depend on C.
@@ -46,7 +46,7 @@ class AggregatedObjective(Objective):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "executor": as_executor()}
 
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> Answer:
         items = [(self.source, int(k), effort) for k in examples]
         homes = [self.executor.n_workers * int(k) // self.n_examples for k in examples]
         found = self.executor.run(_aggregate, items, [f"ask-{k}" for k in examples], w, homes)
@@ -63,7 +63,7 @@ class AggregatedObjective(Objective):
         if known is not None:
             return known
         *at, effort = np.asarray(key).tolist()
-        found = _aggregate((self.source, j, int(effort)), np.array(at))
+        found = _aggregate((self.source, j, Effort(int(effort))), np.array(at))
         return Plane(j, found.offset, found.index, found.value, key)
 
     def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
@@ -103,7 +103,7 @@ class _Aggregate:
     calls: int
 
 
-def _aggregate(item: tuple[ShardSource, int, int], w: np.ndarray) -> _Aggregate:
+def _aggregate(item: tuple[ShardSource, int, Effort], w: np.ndarray) -> _Aggregate:
     r""":math:`\tfrac Sn\sum_j z_j`, :math:`\tfrac Sn\sum_j b_j` and :math:`\tfrac Sn\sum_j \xi_j(w)` from above, of one shard at ``w``."""
     source, k, effort = item
     with opened(source, k, float(len(source.sizes))) as objective:
@@ -120,7 +120,7 @@ def _checked_plane(item: tuple[ShardSource, int, np.ndarray, float], *_: Any) ->
         return objective.sum_planes(answer.examples[some], keys, c, Check()).scaled(share)  # type: ignore[no-any-return]
 
 
-def _sum_of_planes(objective: Any, w: np.ndarray, effort: int) -> _Aggregate:
+def _sum_of_planes(objective: Any, w: np.ndarray, effort: Effort) -> _Aggregate:
     answer = objective.ask(w, None, effort)
     z, offset = np.zeros(objective.n_weights), 0.0
     for j, key, value in zip(answer.examples.tolist(), answer.keys, answer.value.tolist(), strict=True):

@@ -15,8 +15,8 @@ from ..learning.checkpoint import load_arrays, save_arrays
 from ..learning.dual.planes import PlaneStore, ranges
 from ..learning.oracles.relaxed import Relaxed
 
-_SPARE = 4
-_OLD = 10
+_SPARE = 4  # planes an example that a visit can add before arrays are copied: it adds about one a pass
+_OLD = 10  # visits without weight after which a plane is dropped, as in the store of planes in memory
 
 
 def state_path(folder: str | Path, shard: int, version: int) -> Path:

@@ -15,11 +15,13 @@ import numpy as np
 from ..executors.base import Executor
 from ..kernels.vectors import inner
 from ..learning.dual.planes import PlaneStore
-from ..learning.learners.block_frank_wolfe import Ascent, BlockFrankWolfe, is_exact
+from ..learning.learners.block_frank_wolfe import Ascent, BlockFrankWolfe
 from ..learning.objectives.margin import MarginObjective
+from ..learning.oracles.base import Effort
 from ..models.cone import Cone
 from .state import offset_sum, pack, packed_alpha, read_state, unpack, write_state
 
+# Passes over a shard in one visit: beyond it, its planes follow weights that the other shards no longer have.
 _MOST_ROUNDS = 10
 
 
@@ -97,7 +99,7 @@ class Sum(NamedTuple):
         return Sum(self.vector + other.vector, self.scalars + other.scalars, self.facts + other.facts)
 
 
-def split(n_items: int, n_groups: int) -> list[tuple[int, int]]:
+def tree_nodes(n_items: int, n_groups: int) -> list[tuple[int, int]]:
     """Ranges of items, each a node of the fixed binary tree over all of them: at least ``n_groups``, if there are so many items."""
     nodes = [(0, n_items)]
     while len(nodes) < n_groups:
@@ -124,7 +126,7 @@ def gather(
     """The sum over the fixed tree of ``n_items`` items, of which ``item(first, last)`` makes tasks; items near each other go to the same
     worker, in this call and in the next. By default there are a few tasks for each worker, as the vectors that they return are in
     memory at the same time."""
-    nodes = split(n_items, n_groups or 4 * executor.n_workers)
+    nodes = tree_nodes(n_items, n_groups or 4 * executor.n_workers)
     names = [f"{name}-{a}-{b - 1}" for a, b in nodes]
     homes = [executor.n_workers * i // len(nodes) for i in range(len(nodes))]
     found = executor.run(function, [item(a, b) for a, b in nodes], names, shared, homes)
@@ -143,7 +145,7 @@ def visit_group(item: tuple[Job, int, list[Place]], shared: Any) -> Sum:
     return group(lambda place, _: visit(job, number, place, shared), places, shared)
 
 
-def evaluate_group(item: tuple[Job, list[Place], float, tuple[int, ...]], shared: np.ndarray) -> Sum:
+def evaluate_group(item: tuple[Job, list[Place], float, tuple[Effort, ...]], shared: np.ndarray) -> Sum:
     """`evaluate` some shards."""
     job, places, allowed, efforts = item
     return group(lambda place, w: evaluate(job, place, w, allowed, efforts), places, shared)
@@ -193,7 +195,7 @@ def _visit(
     return Sum(change / sigma, np.array(scalars), ((place.shard, inner(objective.c, slack)),))
 
 
-def evaluate(job: Job, place: Place, w: np.ndarray, allowed: float, efforts: tuple[int, ...]) -> Sum:
+def evaluate(job: Job, place: Place, w: np.ndarray, allowed: float, efforts: tuple[Effort, ...]) -> Sum:
     r"""Everything that a certificate needs of one shard, in double precision and without a trace: its part
     :math:`\sum_i \alpha_i z_i` of the weights and :math:`\sum_i \alpha_i b_i` from its planes, and
     :math:`\sum_j c_j \xi_j(w)`, as reached by labellings and as proven from above."""
@@ -201,15 +203,15 @@ def evaluate(job: Job, place: Place, w: np.ndarray, allowed: float, efforts: tup
         return _evaluate(job, place, objective, w, allowed, efforts)
 
 
-def _evaluate(job: Job, place: Place, objective: Any, w: np.ndarray, allowed: float, efforts: tuple[int, ...]) -> Sum:
+def _evaluate(job: Job, place: Place, objective: Any, w: np.ndarray, allowed: float, efforts: tuple[Effort, ...]) -> Sum:
     calls, seconds = objective.n_calls, objective.seconds
     store, _ = load_store(job, objective, place)
     total = store.refresh() + 0.5 * inner(store.weights.value, store.weights.value)
     answer = objective.ask(w)
-    if efforts and not is_exact(answer):
-        answer = objective.close(w, answer, allowed * objective.n_examples / float(job.source.sizes.sum()), efforts)
+    if efforts and not answer.is_proven:
+        answer = objective.spend(w, answer, allowed * objective.n_examples / float(job.source.sizes.sum()), efforts)
     reached, proven = (inner(objective.c, np.maximum(own, 0.0)) for own in (answer.value, answer.upper))
-    facts = (is_exact(answer),)
+    facts = (answer.is_proven,)
     numbers = [total, reached, proven, objective.n_calls - calls, objective.seconds - seconds]
     return Sum(store.weights.plain, np.array(numbers), facts)
 

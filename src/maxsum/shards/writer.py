@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.files.arrays import file_digest, write_arrays
 from ..core.files.store import write_bytes
 from ..core.graph import Graph
+from ..core.parameters import Maybe, WholeNumber, check_value
 from ..models.features import Dicts, Hashed, dict_matrix
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
@@ -20,6 +21,7 @@ from .dataset import FORMAT, KINDS, MANIFEST, VERSION, ShardedDataset
 
 __all__ = ["ShardedDataset", "write_shards"]
 
+# Of a shard by default: a worker holds one or two, and shards are enough in number for many workers.
 _SHARD_BYTES = 32 * 2**20
 
 
@@ -64,15 +66,16 @@ def write_shards(
 
     Raises
     ------
+    InvalidParameterError
+        If the folder holds shards already.
     InvalidSampleError
-        If the folder holds shards already, or samples do not fit together; the message names the sample.
+        If samples do not fit together; the message names the sample.
     """
     folder = Path(folder)
     if (folder / MANIFEST).exists():
-        raise InvalidSampleError(f"folder {folder} holds shards already; wanted a new one, or remove its {MANIFEST} first.")
+        raise InvalidParameterError(f"folder {folder} holds shards already; wanted a new one, or remove its {MANIFEST} first.")
     for name, value in (("samples", samples), ("bytes", bytes)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
-            raise InvalidSampleError(f"{name} is {value!r}, wanted a whole number >= 1.")
+        check_value(name, value, Maybe(WholeNumber(1), wanted="a whole number >= 1"))
     folder.mkdir(parents=True, exist_ok=True)
     writer = _Writer(folder, kind, labelled, classes, features)
     limit = (_SHARD_BYTES if samples is None else np.inf) if bytes is None else bytes
@@ -91,11 +94,13 @@ class _Writer:
 
     def __init__(self, folder: Path, kind: str, labelled: bool, classes: Any, features: Any):
         if kind not in ("auto", *KINDS):
-            raise InvalidSampleError(f"kind is {kind!r}, wanted auto, {', '.join(KINDS)}.")
+            raise InvalidParameterError(f"kind is {kind!r}, wanted auto, {', '.join(KINDS)}.")
         if features is not None and not isinstance(features, (Dicts, Hashed)):
-            raise InvalidSampleError(f"features is {features!r}, wanted None, Dicts(vocabulary) or Hashed(width), for dicts.")
+            raise InvalidParameterError(
+                f"features is {features!r}, wanted None, Dicts(vocabulary) or Hashed(width), for dicts."
+            )
         if isinstance(features, Dicts) and features.vocabulary is None:
-            raise InvalidSampleError(
+            raise InvalidParameterError(
                 "features is Dicts without a vocabulary, wanted Dicts((name, ...)), or None to collect the names."
             )
         self.folder, self.kind, self.labelled, self.features = folder, kind, labelled, features

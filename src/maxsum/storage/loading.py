@@ -17,7 +17,7 @@ from ..learning.certificate import LearningVerification, Progress
 from ..learning.objectives.stored import StoredObjective
 from ..learning.result import LearningPoint, LearningResult
 from ..models.convex import ConvexBound
-from ..models.multilabel import MultiLabelBound
+from ..models.multilabel import MultiLabelBound, MultiLabelModel, SingleNodes
 from .format import COUNTS, FACTS, FILE, FINGERPRINT, KINDS, LISTS, NAMES, NUMBERS, fingerprint, sizes
 from .saving import summary
 from .structure import rebuild
@@ -206,8 +206,7 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
         gamma = getattr(estimator, "gamma_", None)
         if (gamma is None) != (estimator.edge_features is None) or (gamma is not None and not 0 <= gamma < np.inf):
             raise ValueError(f"the contrast parameter is {gamma!r:.40}")
-    layout: Any = getattr(model.encode, "__self__", None)
-    if layout is None or isinstance(model, MultiLabelBound):
+    if isinstance(model.layout, (SingleNodes, MultiLabelModel)):
         raise ValueError(f"a {name} with a model of several labels")
     estimator.classes_ = classes[0] if all(own is classes[0] for own in classes) else list(classes)
     return estimator

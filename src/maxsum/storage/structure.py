@@ -15,13 +15,13 @@ from ..models.convex import Convex, ConvexBound
 from ..models.features import NodeFeatures
 from ..models.graph_model import GraphModel, Layout
 from ..models.matrices import Definite, Dictionary, NoMatrices
-from ..models.multilabel import MultiLabelBound, MultiLabelModel, multiclass
+from ..models.multilabel import MultiLabelBound, MultiLabelModel, SingleNodes, multiclass
 from ..models.second_order import PairLayout, second_order
 from ..models.trees import FeatureTests, TreeFeatures, TreeLayout
 from .values import Reader, Writer
 
 _SIZES = ("n_node_types", "n_edge_types", "n_edge_features", "n_clique_types", "n_clique_features")
-_SMALL = 2**20
+_SMALL = 2**20  # cells of maps that any file may ask for: 16 MB; more must be in proportion to its weights
 
 
 def describe(model: Any, writer: Writer) -> dict[str, Any]:
@@ -38,13 +38,13 @@ def describe(model: Any, writer: Writer) -> dict[str, Any]:
             "kind": "multilabel",
             "n_labels": model.graph.n_nodes,
             "edges": writer.value(model.graph.edges, "model.edges"),
-            "potentials": _potentials(model),
+            "potentials": str(model.layout.potentials),
             "width": len(model.node_index) // max(1, model.graph.n_nodes),
         }
-    layout: Any = getattr(model.encode, "__self__", None)
+    layout = model.layout
     if isinstance(layout, PairLayout):
         return {"kind": "pairs", "base": describe(layout.base, writer)}
-    if layout is None:
+    if isinstance(layout, SingleNodes):
         return {"kind": "multiclass", "width": len(model.node_index)}
     if not isinstance(layout, Layout):
         raise ModelFileError(f"model_ is one of {type(layout).__name__}, which a model file does not hold.")
@@ -56,12 +56,6 @@ def describe(model: Any, writer: Writer) -> dict[str, Any]:
         "graph_size": [int(n) for n in layout.graph_size],
         "trees": writer.value(layout.trees, "model.trees") if isinstance(layout, TreeLayout) else None,
     }
-
-
-def _potentials(model: MultiLabelBound) -> str:
-    """Which tables the labels of a multi-label model have."""
-    encoder: Any = model.encode.__self__  # type: ignore[attr-defined]
-    return str(encoder.potentials)
 
 
 def rebuild(given: Any, classes: tuple[np.ndarray, ...], weights: np.ndarray, reader: Reader) -> Any:

@@ -15,10 +15,11 @@ from ..core.files.store import atomic
 from ..inference.dispatch import TABLE, solve
 from ..inference.finisher import LPFinisher
 
-FORMAT, VERSION = "maxsum-training", 1
-_SURROGATES = ("margin", "lp")
+FORMAT = "maxsum-training"  # magic words of the file
+VERSION = 1  # of the format
 _SECONDS = 20.0  # for all messages of a model: what saving may take longer, in exchange for a check that needs no solver
 _CLOSED = 1e-7  # relative gap of an example below which better messages are not looked for
+_SURROGATES = ("margin", "lp")
 _DESIGN = (
     "node_ptr",
     "edge_ptr",

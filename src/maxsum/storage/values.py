@@ -13,20 +13,18 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelFileError
+from ..learning.registry import LEARNERS
 
-_SHORT = 16
-_WIDE = 2**20
+_SHORT = 16  # items of a list up to which the header holds them, where people can read them; longer ones are arrays
+_WIDE = 2**20  # bytes of an array of words up to which its width is kept: a file cannot ask for more than 1 MB so
 _RECORDS = {
     "inference.registry": (
         "AlphaExpansion AugmentingDAG BranchAndBound ConvexBP DualDecomposition Exhaustive ICM JunctionTree LPFinisher LinearProgram "
         "LocalSearch MaxFlow QPRelaxation TRWS Toulbar2 TreeDP"
     ),
-    "learning": (
-        "BlockFrankWolfe CompactQP CuttingPlane DualCertificate GradientCertificate MarginalCertificate MaximumLikelihood Perceptron "
-        "ProjectedQuasiNewton ProximalPoint RegionBundle SmoothedLP Subgradient SubsetAscent"
-    ),
-    "learning.relaxed": "Relaxed",
-    "learning.smoothed": "SmoothedCertificate",
+    "learning": ("DualCertificate GradientCertificate MarginalCertificate " + " ".join(LEARNERS)),
+    "learning.oracles.relaxed": "Relaxed",
+    "learning.objectives.smoothed": "SmoothedCertificate",
     "losses": "Hamming TableLoss",
     "models": "Codes Convex Dense Dicts FeatureTests Hashed Kernel KernelMap Matting Sparse TreeFeatures Trees",
     "models.trees": "Tree",
@@ -130,6 +128,7 @@ class Reader:
         self.arrays = arrays
 
     def value(self, given: Any) -> Any:
+        """The value that `Writer.value` was given."""
         if given is None or isinstance(given, (bool, int, float, str)):
             return given
         if isinstance(given, list):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import InvalidSampleError
+from ...core.errors import InvalidParameterError
 from ...datasets.tables import suffix_of
 from .base import Content, Form
 
@@ -43,7 +43,7 @@ def guess_task(path: Path, settings: dict[str, Any]) -> str:
         raise FileNotFoundError(2, "no such file or folder", str(path))
     suffix = suffix_of(path)
     if suffix not in _BY_SUFFIX:
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"{path} does not tell its format by its name; say --task {', '.join(TASKS[:-1])} or {TASKS[-1]}."
         )
     return _BY_SUFFIX[suffix]
@@ -60,5 +60,5 @@ def make_form(task: str, settings: dict[str, Any]) -> Form:
     elif task == "graph":
         from .graph import GraphForm as Own  # type: ignore[assignment]
     else:
-        raise InvalidSampleError(f"task is {task!r}, wanted one of {', '.join(TASKS)}.")
+        raise InvalidParameterError(f"task is {task!r}, wanted one of {', '.join(TASKS)}.")
     return Own(dict(settings))

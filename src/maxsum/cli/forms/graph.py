@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError
+from ...core.errors import InvalidParameterError, InvalidSampleError
 from ...core.graph import Graph
 from ...datasets.columns import ColumnCoder
 from ...datasets.graph_tables import GraphTables, read_graph_tables, read_graphml, write_graphml
@@ -64,7 +64,7 @@ class GraphForm(Form):
             return found
         given = self.settings.get("edges")
         if given is None:
-            raise InvalidSampleError(f"{path} is a table of nodes; say where its edges are: --edges FILE.")
+            raise InvalidParameterError(f"{path} is a table of nodes; say where its edges are: --edges FILE.")
         return path, Path(str(given))
 
     def _learn(self, path: Path, tables: GraphTables, is_graphml: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError, ParseError
+from ...core.errors import InvalidParameterError, InvalidSampleError, ParseError
 from ...datasets.columns import ColumnCoder
 from ...datasets.multilabel import MultiLabelData, read_arff, read_libsvm_multilabel
 from ...datasets.multilabel_write import arff_names, write_arff, write_libsvm_multilabel
@@ -141,6 +141,7 @@ class MultiLabelForm(Form):
 
     @property
     def label_names(self) -> list[str]:
+        """Names of the labels, in the order of the columns."""
         return list(self.settings["label_names"])
 
 
@@ -150,7 +151,7 @@ def label_columns(given: Any, names: list[str], path: Path) -> list[str]:
         guess = [name for name in names if name.lower().startswith("label")]
         if guess:
             return guess
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"which columns of {path} are labels? Say --labels 6 for the last six, --labels first:6, or their names, --labels beach,sunset. "
             f"The columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}."
         )
@@ -159,7 +160,9 @@ def label_columns(given: Any, names: list[str], path: Path) -> list[str]:
     if count.isdigit() and where in ("", "first", "last") and count not in names:
         n = int(count)
         if not 0 < n < len(names):
-            raise InvalidSampleError(f"labels is {given!r}, but {path} has {len(names)} columns; wanted 1 to {len(names) - 1}.")
+            raise InvalidParameterError(
+                f"labels is {given!r}, but {path} has {len(names)} columns; wanted 1 to {len(names) - 1}."
+            )
         return names[:n] if where == "first" else names[-n:]
     wanted = as_names(given)
     for name in wanted:

@@ -18,8 +18,8 @@ from .store import atomic
 
 _MARK = b"maxsum arrays 1\n"
 _LENGTH = struct.Struct("<Q")
-_ALIGN = 64
-_HEADER_BYTES = 1_000_000
+_ALIGN = 64  # bytes to which arrays are aligned in a file: a line of the cache, so that mapped arrays are as fast as others
+_HEADER_BYTES = 1_000_000  # of the largest header that is read: files from strangers are not trusted with memory
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> tuple[int, str]:

@@ -57,6 +57,7 @@ class Builder:
             )
 
     def shape(self, scope: tuple[int, ...]) -> tuple[int, ...]:
+        """Numbers of values of the variables of a scope."""
         return tuple(self._sizes[v] for v in scope)
 
     def spend(self, cells: int) -> None:
@@ -75,11 +76,13 @@ class Builder:
             self.constant(float(scores.reshape(-1)[0]))
 
     def constant(self, score: float) -> None:
+        """Add a score that every labelling has."""
         if score == -np.inf:
             self._fail("a function of no variables forbids everything, so no labelling exists.")
         self._offset = float(self._sum(np.array(self._offset), np.array(score)))
 
     def unary(self, v: int, scores: np.ndarray) -> None:
+        """Add scores of one variable; several functions of it are summed."""
         self.spend(len(scores))
         self._unary[v] = self._sum(self._unary[v], scores) if v in self._unary else scores
 
@@ -94,6 +97,7 @@ class Builder:
         return self._known[key]
 
     def edge(self, scope: tuple[int, ...], table: int) -> None:
+        """Add a function of two variables, given by the number of its table; several of the same two are summed."""
         u, v = scope
         if (u, v) not in self._edge_of and (v, u) not in self._edge_of:
             self._edge_of[u, v] = len(self._edges)
@@ -116,6 +120,7 @@ class Builder:
         return np.asarray(total)
 
     def problem(self, path: str) -> Problem:
+        """The problem of all that was added."""
         for e, scores in self._merged.items():
             self._number[e] = self.table(scores, spent=True)
         n_nodes, n_labels = len(self._sizes), max(self._sizes, default=0)

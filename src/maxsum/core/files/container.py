@@ -23,7 +23,7 @@ from ..errors import MaxsumError
 from .store import atomic
 
 _LENGTH = struct.Struct("<Q")
-_CHUNK = 2**16
+_CHUNK = 2**16  # bytes that are hashed at a time: fits the cache
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ _ARRAYS = {
 }
 _OPTIONAL = ("parts",)
 _HEADER = {"format", "version", "n_nodes", "n_edge_types", "shape", "offset"}
-_HEADER_BYTES = 10_000
+_HEADER_BYTES = 10_000  # of the largest header that is read: files from strangers are not trusted with memory
 _NPY_HEADER = re.compile(
     rb"\{'descr': '[^'\n]{2,20}', 'fortran_order': (True|False), 'shape': \(((0|[1-9]\d{0,18})(,|(, (0|[1-9]\d{0,18})){1,9}))?\), \} *\n"
 )

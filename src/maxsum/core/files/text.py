@@ -19,9 +19,9 @@ from ..errors import ParseError
 from ..validation import EXACT, LARGEST
 
 COMPRESSIONS = ("gz", "xz", "bz2")
-_CHUNK = 1 << 20
-_LONGEST_TOKEN = 1 << 16
-_XZ_MEMORY = 1 << 28
+_CHUNK = 1 << 20  # bytes that are read at a time: large against the overhead of a call, small against memory
+_LONGEST_TOKEN = 1 << 16  # bytes without white space after which a file is no text of numbers
+_XZ_MEMORY = 1 << 28  # bytes that unpacking xz may take: what its highest level needs (65 MB), four times over
 _WHITE = (b" ", b"\n", b"\t", b"\r", b"\v", b"\f")
 
 
@@ -82,6 +82,7 @@ class Stream:
         self.seekable = seekable
 
     def read(self, size: int = _CHUNK) -> bytes:
+        """Up to ``size`` unpacked bytes; none at the end."""
         try:
             data = bytes(self._source.read(size))
         except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
@@ -96,6 +97,7 @@ class Stream:
         return data
 
     def read_all(self, limit: int) -> bytes:
+        """All bytes; more than ``limit`` are refused."""
         parts: list[bytes] = []
         size = 0
         while part := self.read():
@@ -127,6 +129,7 @@ def shown(token: bytes | str) -> str:
 
 
 def size_on_disk(stream: Stream) -> int | None:
+    """Bytes of the file as it is stored, or None for a pipe."""
     return None if stream.seekable is None else os.fstat(stream.seekable.fileno()).st_size
 
 
@@ -188,6 +191,7 @@ class Tokens:
                 return True
 
     def next(self, what: str) -> bytes:
+        """The next word; ``what`` is named in the error if there is none."""
         if self._at >= len(self._tokens) and not self._fill():
             self._fail_at(-1, f"the file ends where {what} should be.")
         self._at += 1
@@ -203,6 +207,7 @@ class Tokens:
     # ---- numbers -----------------------------------------------------------------------------------------------
 
     def integer(self, what: str, low: int | None = None, high: int | None = None) -> int:
+        """The next word as a whole number from ``low`` to ``high``."""
         token = self.next(what)
         try:
             value = int(token)

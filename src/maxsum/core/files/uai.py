@@ -22,7 +22,8 @@ from .text import Limits, Stream, Tokens, shown
 VALUES = ("probabilities", "costs", "scores")
 
 _RANGE = {"probabilities": (0.0, float(np.finfo(np.float64).max)), "costs": (-LARGEST, np.inf), "scores": (-np.inf, LARGEST)}
-_LOWEST_LOG = -708.0
+_LOWEST_LOG = -708.0  # logarithm of the smallest float that has all its digits: probabilities below it would be written as 0
+# Factors that a constant may be written as, each within that range; more would be a file of nothing else.
 _CONSTANT_FACTORS = 1000
 
 
@@ -117,6 +118,7 @@ class Writer:
         return [constant / parts] * parts
 
     def write(self, file: BinaryIO) -> None:
+        """Write the problem in the format of the UAI competitions."""
         p = self._problem
 
         def line(*words: object) -> None:

@@ -1,16 +1,26 @@
-"""The dual (11) of 004: node marginals alone prove a lower bound, for edges and cliques that reward equal labels."""
+"""The dual (11) of Taskar, Chatalbashev & Koller 2004: node marginals alone prove a lower bound, for edges and cliques that reward equal labels."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..certificate import DualCertificate
-from ..learners.compact_program import is_associative, n_nonzeros
 from ..oracles.relaxed import Relaxed
+from .compact_program import is_associative, n_nonzeros
 
-_SMALL, _NODES_A_WEIGHT = 250_000, 10
+
+@dataclass(frozen=True)
+class Tuning:
+    """Which learner is the fastest for which sizes; see ``python -m benchmarks amn``."""
+
+    small: int = 250_000  # nonzeros of a programme that an interior point method solves in about a second
+    nodes_a_weight: int = 10  # with more, the few planes of a bundle are found sooner than those of all examples
+
+
+_TUNING = Tuning()
 
 
 def associative_bound(objective: Any, node: np.ndarray | None = None) -> tuple[float, DualCertificate]:
@@ -64,10 +74,12 @@ def coupled(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def lp_learner(objective: Any) -> str:
     """Name of the learner of the lp surrogate that is fastest for these sizes.
 
-    `CompactQP` where the programme (10) is small, `RegionBundle` where there are many more nodes than weights (and no supermodular
-    rows), `BlockFrankWolfe` elsewhere.
+    For associative potentials, where block steps may crawl: `CompactQP` where the programme is small, `RegionBundle` where there are many
+    more nodes than weights. `BlockFrankWolfe` elsewhere.
     """
-    if is_associative(objective) and n_nonzeros(objective) <= _SMALL:
+    if not is_associative(objective):
+        return "BlockFrankWolfe"
+    if n_nonzeros(objective) <= _TUNING.small:
         return "CompactQP"
-    many = len(objective.design.truth) >= _NODES_A_WEIGHT * objective.n_weights
-    return "RegionBundle" if many and not objective.cone.rows.shape[0] else "BlockFrankWolfe"
+    many = len(objective.design.truth) >= _TUNING.nodes_a_weight * objective.n_weights
+    return "RegionBundle" if many else "BlockFrankWolfe"

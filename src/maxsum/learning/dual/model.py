@@ -151,6 +151,7 @@ class _Program:
         block = np.concatenate([self.block, np.full(hard.shape[0], -1, dtype=np.int64)])
         qp.extend(gram, np.concatenate([self.offset, -np.asarray(hard @ found.origin).reshape(-1)]), block)
         qp.warm(np.concatenate([self.alpha, self.below, self.mu]))
+        qp.crawled = True  # block steps were tried before this: straight to the interior point
         qp.solve(1e-12 if found.origin.any() else tol, seconds, absolute=absolute)
         self.alpha, self.below, self.mu = np.split(qp.alpha.copy(), [n, n + len(self.signed)])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -13,10 +13,12 @@ from ...kernels.planes import Planes, Weights, copy_planes, drop, entries, inser
 from ...kernels.vectors import inner
 from ...models.cone import Cone
 from ..certificate import DualCertificate
-from ..objectives.margin import MarginObjective
-from ..oracles.exact import Key
+from ..oracles.base import Key
 from ..oracles.relaxed import Relaxed
 from .model import Columns, DualModel
+
+if TYPE_CHECKING:
+    from ..objectives.margin import MarginObjective
 
 _VECTOR_BYTES, _RELAXED_BYTES = 2**29, 2**30
 _OLD = 10
@@ -77,6 +79,7 @@ class PlaneStore(DualModel):
 
     @property
     def n_planes(self) -> int:
+        """Planes of all examples."""
         return int(self.planes.used.sum())
 
     def add(self, examples: np.ndarray, keys: list[Key], max_steps: int, gaps: np.ndarray) -> tuple[float, float]:

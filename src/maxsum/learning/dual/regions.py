@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -14,11 +14,13 @@ from ...kernels.region_planes import base_plane, region_passes, sparse_vectors
 from ...kernels.regions import Regions, extend, marginals
 from ...kernels.vectors import inner
 from ..certificate import DualCertificate
-from ..objectives.margin import MarginObjective
-from ..oracles.exact import Key
+from ..oracles.base import Key
 from ..oracles.relaxed import Relaxed
 from .model import Columns, DualModel
 from .planes import PlaneStore, new_weights
+
+if TYPE_CHECKING:
+    from ..objectives.margin import MarginObjective
 
 _MEMORY = 0  # visits for which a labelling without weight is kept: more of them make a better model, of fewer regions
 _NODES = 100  # of an example: in smaller ones labellings differ everywhere, so there is one region
@@ -166,6 +168,7 @@ class RegionStore(DualModel):
 
     @property
     def n_planes(self) -> int:
+        """Planes of all regions of all examples."""
         return sum(len(own.offset) for own in self.examples)
 
     def add(self, examples: np.ndarray, keys: Sequence[Key], max_steps: int, gaps: np.ndarray) -> tuple[float, float]:

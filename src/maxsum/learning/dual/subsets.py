@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ...kernels.subset_ascent import ascend
+from ...models.multilabel import reduced_tables
 from ..certificate import DualCertificate
 from .model import Columns, DualModel
 from .planes import new_weights
@@ -101,18 +102,17 @@ class SubsetModel(DualModel):
         self.alpha[np.arange(len(total)), self.own_subset] += np.maximum(0.0, c - self.alpha.sum(axis=1))
         self.refresh()
 
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"alpha": self.alpha}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """What `state` gave."""
+        self.alpha = state["alpha"]
+        self.refresh()
+
     def certificate(self) -> DualCertificate:
         """Subsets with weight, as a proof of the dual value."""
         example, subset = self._kept()
         keys = tuple(self.subsets[subset].astype(np.int32))
         return DualCertificate(example.astype(np.int64), keys, self.alpha[example, subset], self.cone_multipliers)
-
-
-def reduced_tables(tables: np.ndarray, edges: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tables as what each label 1 gains, and each pair of them, (L,) and (L, L), up to a constant."""
-    own, pair = np.zeros(n_labels), np.zeros((n_labels, n_labels))
-    if len(edges):
-        np.add.at(own, edges[:, 0], tables[:, 1, 0] - tables[:, 0, 0])
-        np.add.at(own, edges[:, 1], tables[:, 0, 1] - tables[:, 0, 0])
-        pair[edges.min(axis=1), edges.max(axis=1)] = tables[:, 0, 0] + tables[:, 1, 1] - tables[:, 0, 1] - tables[:, 1, 0]
-    return own, pair

@@ -10,6 +10,7 @@ from scipy import sparse
 from ...kernels.vectors import inner
 from ...qp.reduced import ReducedQP
 from ..certificate import DualCertificate
+from ..oracles.relaxed import Relaxed
 from .model import Columns, DualModel, dense
 from .planes import new_weights
 
@@ -36,6 +37,8 @@ class VectorModel(DualModel):
     dual : float
         As of the last `refresh`.
     """
+
+    holds = (Relaxed,)
 
     def __init__(self, objective: Any, one: bool = False):
         self.objective, self.one = objective, one
@@ -152,37 +155,16 @@ class VectorModel(DualModel):
                 weight.append(self.alpha[i])
         return DualCertificate(np.array(examples, dtype=np.int64), tuple(keys), np.array(weight), self.cone_multipliers)
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Arrays for a checkpoint."""
-        flat: list[np.ndarray] = []
-        members: list[np.ndarray] = []
-        for key in self.keys:
-            own, labels = key if self.one else (np.zeros(0, dtype=np.int64), [key])
-            members.append(own)
-            flat += [np.asarray(label).reshape(-1) for label in labels]
-        return {
-            "alpha": self.qp.alpha.copy(), "offset": self.offset, "block": self.block, "idle": self.idle,
-            "row_data": self.rows.data, "row_indices": self.rows.indices, "row_indptr": self.rows.indptr,
-            "key_sizes": np.array([len(key) for key in flat], dtype=np.int64),
-            "keys": np.concatenate([np.zeros(0, dtype=np.int64)] + flat),
-            "member_sizes": np.array([len(own) for own in members], dtype=np.int64),
-            "members": np.concatenate([np.zeros(0, dtype=np.int64)] + members),
-            "crawled": np.array([self.qp.crawled]),
-        }  # fmt: skip
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        kept = {name: getattr(self, name) for name in ("rows", "offset", "block", "idle", "keys")}
+        return kept | {"alpha": self.qp.alpha.copy(), "crawled": bool(self.qp.crawled)}
 
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """The state that `state` gave."""
-        self.offset, self.block, self.idle = (np.array(state[name]) for name in ("offset", "block", "idle"))
-        shape = (len(self.offset), self.objective.n_weights)
-        self.rows = sparse.csr_array((state["row_data"], state["row_indices"], state["row_indptr"]), shape=shape)
-        labels = np.split(np.array(state["keys"]), np.cumsum(state["key_sizes"])[:-1]) if len(state["key_sizes"]) else []
-        own = np.split(np.array(state["members"]), np.cumsum(state["member_sizes"])[:-1]) if len(state["member_sizes"]) else []
-        self.keys, start = [], 0
-        for members in own:
-            count = len(members) if self.one else 1
-            self.keys.append((members, labels[start : start + count]) if self.one else labels[start])
-            start += count
+    def restore(self, state: dict[str, Any]) -> None:
+        """What `state` gave."""
+        for name in ("rows", "offset", "block", "idle", "keys"):
+            setattr(self, name, state[name])
         self.qp = self.new_qp()
-        self.qp.crawled = bool(state["crawled"][0])
-        self.qp.warm(np.array(state["alpha"]))
+        self.qp.crawled = state["crawled"]
+        self.qp.warm(state["alpha"])
         self.dual = self.refresh()

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...core.errors import InvalidSampleError
+from ...core.parameters import OneOf, check_value
 from ...kernels import dual_bound as kernels
+from ..dual.dual_bound import BoundPoint, DualBound
 from ..dual.model import dense
 from ..dual.pseudo_marginals import PseudoMarginals
 from ..dual.vectors import VectorModel
-from ..objectives.dual_bound import BoundPoint, DualBound
-from .block_frank_wolfe import feasible
 
 IDLE = 20  # solutions without weight after which a plane goes; it can be found again, for one evaluation
 
@@ -73,8 +72,7 @@ class Bundle(VectorModel):
     """
 
     def __init__(self, bound: DualBound, slacks: str = "n"):
-        if slacks not in ("n", "one"):
-            raise InvalidSampleError(f"slacks is {slacks!r}, wanted 'n' or 'one'.")
+        check_value("slacks", slacks, OneOf("n", "one"))
         self.bound, self.centre, self.scale = bound, bound.zeros(), 1.0
         self.turns = Ragged(np.int32, bound.label_type, bound.label_type)
         rows = sparse.csr_array(bound.objective.cone.matrix)
@@ -122,7 +120,7 @@ class Bundle(VectorModel):
     def solve(self, tol: float) -> tuple[np.ndarray, np.ndarray, float]:
         """The minimiser of the model (weights in the cone, messages) and the lower bound on the proximal problem."""
         low = self.correct(tol)
-        return feasible(self.objective, self.weights.value), self.centre - 0.5 * self.scale * self.turn, low
+        return self.objective.repair(self.weights.value), self.centre - 0.5 * self.scale * self.turn, low
 
     def model(self, w: np.ndarray, phi: np.ndarray) -> np.ndarray:
         """The model's slacks at a point, one a block."""
@@ -174,6 +172,16 @@ class Bundle(VectorModel):
         every = np.concatenate([np.ones(self.n_rows, dtype=bool), mask])
         self.turns.keep(mask)
         self.gram_w, self.gram_s = self.gram_w[np.ix_(every, every)], self.gram_s[np.ix_(mask, mask)]
+
+    def state(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("centre", "scale", "weight", "gram_w", "gram_s")}
+        return super().state() | own | {"turns": [self.turns.ptr, *self.turns.columns]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name in ("centre", "scale", "weight", "gram_w", "gram_s"):
+            setattr(self, name, state[name])
+        self.turns.ptr, *self.turns._data = state["turns"]
+        super().restore(state)
 
     def marginals(self) -> PseudoMarginals:
         """The mixture of labellings that the multipliers are, moved into the local polytope: a bound on LP-M3N itself."""

@@ -4,33 +4,54 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from ...core.errors import InvalidSampleError
+from ...core.parameters import Flag, Maybe, OneOf, Real, settings
+from ...core.result import Termination
+from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..dual.vectors import VectorModel
-from ..objectives.margin import Answer, Objective, Plane
-from .block_frank_wolfe import certain, feasible, is_exact
+from ..objectives.base import Answer, Plane, PlaneObjective
+from ..protocols import HasPlanes
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Constants of `CuttingPlane`. Proximities are relative to the curvature 1 of the regulariser."""
+    """Numbers that trade time for time; none of them changes what is proven.
 
-    idle: int = 30  # solutions without weight after which a plane goes: more keep the program large, fewer find planes twice
-    first_precision: float = 0.1  # of the tolerance, to which reduced problems are solved at first
-    precise: float = 1e-3  # of the tolerance: where the reduced problem cannot be what keeps the gap open
+    Attributes
+    ----------
+    idle : int
+        Solutions of the reduced problem after which a plane without weight goes: fewer make small programs, and planes that come back.
+    first_proximity : float
+        The first weight of the distance to the best weights, in units of the regularisation.
+    serious : float
+        Part of the predicted decrease from which on a step has kept its promise, as usual for bundle methods.
+    few_examples : int
+        Up to so many, steps are stabilised: few slacks make a rough model whose solution jumps.
+    first_precision : float
+        Part of the tolerance to which reduced problems are solved at first.
+    precise : float
+        Part of the tolerance at which the reduced problem cannot be what keeps the gap open.
+    most_proximity, least_proximity, loose_proximity : float
+        The largest; what is smaller is none; what is smaller is given up at once where the oracle finds nothing new.
+    """
+
+    idle: int = 30
     first_proximity: float = 1.0
+    serious: float = 0.1
+    few_examples: int = 100
+    first_precision: float = 0.1
+    precise: float = 1e-3
     most_proximity: float = 1e3
-    least_proximity: float = 1e-3  # less than this is none
-    loose_proximity: float = 1e-2  # less than this is given up at once where the oracle finds nothing new
-    serious: float = 0.1  # part of the promised decrease that makes a step serious, as usual for bundle methods
+    least_proximity: float = 1e-3
+    loose_proximity: float = 1e-2
 
 
-TUNING = Tuning()
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -55,61 +76,62 @@ class CuttingPlane(Learner):
         Stop at this absolute gap as well.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes,)
+
     slacks: str = "n"
     stabilise: bool | None = None
     absolute: float = 0.0
 
-    def _check(self, objective: Objective) -> None:
-        super()._check(objective)
-        if self.slacks not in ("n", "one"):
-            raise InvalidSampleError(f"slacks is {self.slacks!r}, wanted 'n' or 'one'.")
-        if not self.absolute >= 0:
-            raise InvalidSampleError(f"absolute is {self.absolute!r}, wanted a gap >= 0.")
+    _parameters = settings(slacks=OneOf("n", "one"), stabilise=Maybe(Flag()), absolute=Real(0.0, wanted="a gap >= 0"))
 
-    def _run(self, objective: Objective, training: Training, init: Any) -> None:
-        master = Master(objective, self.slacks == "one", init if isinstance(init, Master) else None)
+    def init(self, objective: PlaneObjective, training: Training, start: Any = None) -> CuttingState:
+        return CuttingState(Master(objective, self.slacks == "one", start if isinstance(start, Master) else None))
+
+    def step(self, state: CuttingState, training: Training) -> None:
+        """The reduced problem, the oracle at its solution, new planes."""
+        master, objective = state.master, state.master.objective
         training.extra["planes"] = master
-        state = training.resume()
-        training.state = master.state
-        if state is not None:
-            master.restore(state)
-            training.certificate = master.certificate
-            if training.step(training.n_iter + 1):
-                return
-        steady = objective.n_examples <= 100 if self.stabilise is None else self.stabilise
-        while True:
-            master.solve(self.tol, training)
-            proximal = steady and np.isfinite(training.primal)
-            w = feasible(objective, master.proximal_point(training.weights, training) if proximal else master.w)
-            answer = certain(objective, w, objective.ask(w), master.dual, self.tol, training.seconds_left)
-            primal = objective.primal(w, np.maximum(answer.upper, 0.0))
-            if proximal:
-                master.adapt(training.primal - primal, training.primal - master.dual)
-            training.offer(w, primal, is_exact(answer))
-            training.bound(master.dual, master.certificate)
-            scale = self.tol * abs(training.primal)
-            added = master.add(answer, w, max(scale, self.absolute), training)
-            if training.step(training.n_iter + 1):
-                return
-            if training.primal - training.dual <= self.absolute:
-                training.termination = training.termination.converged
-                return
-            if not added and not proximal and master.precise:
-                training.termination = training.termination.stalled
-                training.message = "CuttingPlane: no plane violates the rule (30); the oracle's open brackets keep the gap."
-                return
-            if not added:
-                master.sharpen()
-                master.loosen()
+        # where to ask: at the solution, or between it and the best weights so far
+        master.solve(self.tol, training)
+        steady = objective.n_examples <= _TUNING.few_examples if self.stabilise is None else self.stabilise
+        proximal = steady and np.isfinite(training.primal)
+        w = objective.repair(master.proximal_point(training.weights, training) if proximal else master.w)
+        answer = objective.tighten_brackets(w, objective.ask(w), master.dual, self.tol, training.seconds_left)
+        primal = objective.primal(w, np.maximum(answer.upper, 0.0))
+        if proximal:
+            master.adapt(training.primal - primal, training.primal - master.dual)
+        training.offer(w, primal, answer.is_proven)
+        training.bound(master.dual, state.certificate)
+        added = master.add(answer, w, max(self.tol * abs(training.primal), self.absolute), training)
+        # whether this was the last step
+        if training.primal - training.dual <= self.absolute:
+            training.end(Termination.converged)
+        elif not added and not proximal and master.precise:
+            words = "CuttingPlane: no plane violates the rule (30); the oracle's open brackets keep the gap."
+            training.end(Termination.stalled, words)
+        elif not added:
+            master.sharpen()
+            master.loosen()
+
+
+@dataclass(eq=False)
+class CuttingState:
+    """The reduced problem."""
+
+    master: Master
+
+    def certificate(self) -> DualCertificate:
+        """The proof of its dual value."""
+        return self.master.certificate()
 
 
 class Master(VectorModel):
     """The reduced problem of a training: its planes (kept over C, and in checkpoints), and what rules how well it is solved and where the
     oracle is asked."""
 
-    def __init__(self, objective: Objective, one: bool, before: Master | None = None):
+    def __init__(self, objective: PlaneObjective, one: bool, before: Master | None = None):
         super().__init__(objective, one)
-        self.proximity, self.precision = TUNING.first_proximity, TUNING.first_precision
+        self.proximity, self.precision = _TUNING.first_proximity, _TUNING.first_precision
         if before is not None and before.objective is objective and not (before.one or one):
             for name in ("rows", "offset", "block", "keys", "idle", "qp"):
                 setattr(self, name, getattr(before, name))
@@ -121,22 +143,23 @@ class Master(VectorModel):
 
     @property
     def precise(self) -> bool:
-        return self.precision <= TUNING.precise
+        """Whether reduced problems are solved so exactly that their gap does not matter."""
+        return self.precision <= _TUNING.precise
 
     def sharpen(self) -> None:
         """Solve the next reduced problems more exactly."""
-        self.precision = max(0.1 * TUNING.precise, 0.1 * self.precision)
+        self.precision = max(0.1 * _TUNING.precise, 0.1 * self.precision)
 
     def loosen(self) -> None:
         """Less stabilisation, after a proximal point where the oracle found nothing new."""
-        self.proximity = 0.1 * self.proximity if self.proximity > TUNING.loose_proximity else 0.0
+        self.proximity = 0.1 * self.proximity if self.proximity > _TUNING.loose_proximity else 0.0
 
     def solve(self, tol: float, training: Training) -> None:
         """The reduced problem, to a fraction of the tolerance; planes without weight for long are dropped."""
         started = time.perf_counter()
         self.correct(max(1e-12, self.precision * max(tol, 1e-9)), training.seconds_left)
         training.qp_seconds += time.perf_counter() - started
-        old = self.idle > TUNING.idle
+        old = self.idle > _TUNING.idle
         if old.any():
             self.remove(old)
 
@@ -154,11 +177,11 @@ class Master(VectorModel):
 
     def adapt(self, decrease: float, predicted: float) -> None:
         """Weaker stabilisation after a step that kept its promise, stronger after one that did not."""
-        if decrease >= TUNING.serious * predicted:
+        if decrease >= _TUNING.serious * predicted:
             self.proximity *= 0.5
         elif decrease < 0:
-            self.proximity = min(TUNING.most_proximity, 1.5 * self.proximity)
-        if self.proximity < TUNING.least_proximity:
+            self.proximity = min(_TUNING.most_proximity, 1.5 * self.proximity)
+        if self.proximity < _TUNING.least_proximity:
             self.proximity = 0.0
 
     def add(self, answer: Answer, w: np.ndarray, epsilon: float, training: Training) -> int:
@@ -206,9 +229,9 @@ class Master(VectorModel):
             block = np.array([p.example for p in planes], dtype=np.int64)
             self.append(rows, np.array([p.offset for p in planes]), block, [p.key for p in planes])
 
-    def state(self) -> dict[str, np.ndarray]:
-        return {**super().state(), "ruling": np.array([self.proximity, self.precision])}
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"proximity": self.proximity, "precision": self.precision}
 
-    def restore(self, state: dict[str, np.ndarray]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        self.proximity, self.precision = (float(v) for v in state["ruling"])
+        self.proximity, self.precision = state["proximity"], state["precision"]

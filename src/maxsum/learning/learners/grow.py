@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InvalidSampleError
+from ...core.parameters import JOBS, POSITIVE, SEED, Elsewhere, Instance, OneOf, WholeNumber, check, settings
 from ...models.convex import Convex, ConvexBound
 from ...models.graph_model import GraphModel
 from ...models.labels import induced
@@ -42,7 +43,7 @@ class GrownTrees:
 
 @dataclass(frozen=True, eq=False)
 class TreeGrower:
-    r"""Greedy growth of trees (Jancsary, Nowozin, Sharp and Rother 2012), as 001 §5.3 uses it.
+    r"""Greedy growth of trees (Jancsary, Nowozin, Sharp and Rother 2012), as Jancsary, Nowozin & Rother 2013, §5.3 uses it.
 
     In each round every leaf that may still be split takes the test with the largest predicted descent of the objective,
 
@@ -88,10 +89,26 @@ class TreeGrower:
     random_state: int = 0
     model: GraphModel = field(default_factory=GraphModel)
 
+    _parameters = settings(
+        tests=Elsewhere("tests with names and answers, as `TreeFeatures` reads them"),
+        node_depth=WholeNumber(0),
+        edge_depth=WholeNumber(0),
+        n_candidates=WholeNumber(1),
+        min_items=WholeNumber(1),
+        max_items=WholeNumber(1),
+        C=POSITIVE,
+        loss=Elsewhere("what `as_loss` reads"),
+        surrogate=OneOf("qp", "logistic"),
+        spec=Instance(Convex),
+        learner=Instance(ProjectedQuasiNewton),
+        n_jobs=JOBS,
+        random_state=SEED,
+        model=Instance(GraphModel),
+    )
+
     def grow(self, samples: Sequence[GraphSample], labels: Any, classes: Any = None, sample_weight: Any = None) -> GrownTrees:
         """Grow trees on samples with dense or sparse node features (perhaps of width 0) and learn their weights."""
-        if self.surrogate not in ("qp", "logistic"):
-            raise InvalidSampleError(f"surrogate is {self.surrogate!r}, wanted 'qp' or 'logistic'.")
+        check(self)
         samples = list(samples)
         if not samples:
             raise InvalidSampleError("there are no samples; wanted at least one.")

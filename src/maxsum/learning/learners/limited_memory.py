@@ -11,7 +11,8 @@ as the :math:`h_t` differ by steps and gradient changes. So neither points nor t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import InitVar, dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,12 +20,32 @@ from ...core.result import Termination
 from ...kernels.limited_memory import best_shares, combination, products
 from ...kernels.vectors import inner
 from ..driver import Training
-from ..objectives.smooth import _ULPS, Evaluation, GradientCertificate, SmoothObjective
-from .quasi_newton import _careful, _first, _search
+from ..objectives.base import ULPS
+from ..objectives.smooth import Evaluation, GradientCertificate, SmoothObjective
+from ..state import REBUILT
+from .quasi_newton import _careful, _search
 
-_STEPS = 1000
-_ENOUGH = 1e-4
-_CURVED = 1e-12
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the bound and of the matrix.
+
+    Attributes
+    ----------
+    steps : int
+        Most pairwise steps on the shares of the tangents; they are few, so a step costs next to nothing.
+    enough : float
+        Part of the gap at which these steps end.
+    curved : float
+        Cosine of a step and its gradient change below which a pair is left out of the matrix: rounding, not curvature.
+    """
+
+    steps: int = 1000
+    enough: float = 1e-4
+    curved: float = 1e-12
+
+
+_TUNING = Tuning()
 
 
 class _Tangents(NamedTuple):
@@ -37,6 +58,7 @@ class _Tangents(NamedTuple):
     w: np.ndarray
 
 
+@dataclass(eq=False)
 class Memory:
     """The last steps and gradient changes, their inner products, and the tangents at their ends.
 
@@ -44,12 +66,20 @@ class Memory:
     free place is written before anything refers to it, so that an interrupt leaves the last state whole.
     """
 
-    def __init__(self, n_weights: int, size: int):
-        self.rows, self.size = np.empty((2 * size + 4, n_weights)), size
-        self.now = 2 * size + 2
-        self.gram = np.zeros((2 * size + 4, 2 * size + 4))
-        self.tangents: _Tangents | None = None
-        self.proven: _Tangents | None = None
+    n_weights: InitVar[int]
+    size: int
+    rows: np.ndarray = field(init=False)
+    gram: np.ndarray = field(init=False)
+    tangents: _Tangents | None = None
+    proven: _Tangents | None = None
+
+    def __post_init__(self, n_weights: int) -> None:
+        self.rows, n = np.zeros((2 * self.size + 4, n_weights)), 2 * self.size + 4
+        self.gram = np.zeros((n, n))
+
+    @property
+    def now(self) -> int:
+        return 2 * self.size + 2
 
     def start(self, w: np.ndarray, found: Evaluation) -> None:
         """Begin with one point and no pairs."""
@@ -96,7 +126,7 @@ class Memory:
         assert self.tangents is not None
         live, out = self.tangents.live, np.empty(self.rows.shape[1])
         ss, sy, yy = self._part(0, 0), self._part(0, 1), self._part(1, 1)
-        curved = np.diagonal(sy) > _CURVED * np.sqrt(np.diagonal(ss) * np.diagonal(yy))
+        curved = np.diagonal(sy) > _TUNING.curved * np.sqrt(np.diagonal(ss) * np.diagonal(yy))
         if not curved.any():
             return -self.rows[self.now]
         live, sy, yy = live[curved], sy[curved][:, curved], yy[curved][:, curved]
@@ -124,12 +154,12 @@ class Memory:
         if offsets @ alpha - 0.5 * alpha @ square @ alpha < alone:
             alpha = np.append(np.zeros(n), 1.0)
         alpha = alpha.copy()
-        best_shares(offsets, square, alpha, _ENOUGH * max(value - alone, 0.0), _STEPS)
+        best_shares(offsets, square, alpha, _TUNING.enough * max(value - alone, 0.0), _TUNING.steps)
         alpha /= alpha.sum()
         self.tangents = self.proven = _Tangents(live, offsets, sizes, alpha, w)
         passed = np.cumsum(alpha)[:n]
         size = float(alpha @ sizes) + hh + 2.0 * n * float(passed**2 @ np.diagonal(yy + ss))
-        return float(offsets @ alpha - 0.5 * alpha @ square @ alpha) - _ULPS * size
+        return float(offsets @ alpha - 0.5 * alpha @ square @ alpha) - ULPS * size
 
     def certificate(self) -> GradientCertificate:
         """Points and shares of the last bound."""
@@ -143,21 +173,6 @@ class Memory:
                 point -= self.rows[2 * live[t - 1]]
         return GradientCertificate(tuple(points), alpha[alpha > 0][::-1].copy())
 
-    def state(self) -> dict[str, np.ndarray]:
-        assert self.tangents is not None
-        live, offsets, sizes, alpha, w = self.tangents
-        pairs = {"steps": self.rows[2 * live], "changes": self.rows[2 * live + 1]}
-        return {**pairs, "w": w, "offsets": np.stack([offsets, sizes]), "alpha": alpha}
-
-    def restore(self, state: dict[str, np.ndarray], g: np.ndarray) -> None:
-        """The state that `state` gave, at a point of gradient ``g``."""
-        live, w = np.arange(len(state["steps"])), np.array(state["w"])
-        self.rows[2 * live], self.rows[2 * live + 1] = state["steps"], state["changes"]
-        for n in range(len(live) + 1):
-            self._meet(w, g, live[:n])
-        offsets, sizes = np.array(state["offsets"])
-        self.tangents = _Tangents(live, offsets, sizes, np.array(state["alpha"]), w)
-
 
 def _offset(w: np.ndarray, found: Evaluation) -> tuple[float, float]:
     """The tangent's value at 0 less the quadratic, and the size of the numbers it is made of."""
@@ -165,45 +180,51 @@ def _offset(w: np.ndarray, found: Evaluation) -> tuple[float, float]:
     return found.value - slope + square, abs(found.value) + abs(slope) + square
 
 
-def minimise(objective: SmoothObjective, training: Training, init: Any, memory: int) -> None:
-    """Minimise a free, exact objective with modulus 1 until the gap of the training is closed.
+@dataclass(eq=False)
+class LimitedMemoryState:
+    """The present weights, their evaluation, and what is remembered; the objective is free and exact and has modulus 1.
 
-    The lower bound of the training is that of the tangents at hand, which can fall a little from one iteration to the next.
+    The lower bound is that of the tangents at hand, which can fall a little from one iteration to the next.
     """
-    own = Memory(objective.n_weights, memory)
-    state = training.resume()
-    if state is None:
-        w = _first(objective, init)
-        training.weights = w.copy()
-        found = objective.ask(w)
-        own.start(w, found)
-    else:
-        found = Evaluation(float(state["value"][0]), np.array(state["gradient"]))
-        own.restore(state, found.gradient)
-        assert own.tangents is not None
-        w = own.tangents.w
-    training.state = lambda: {**own.state(), "gradient": found.gradient, "value": np.array([found.value])}
-    while True:
-        training.offer(w, found.value, True)
-        training.dual, training.certificate = own.bound(found.value), own.certificate  # type: ignore[assignment]
+
+    objective: SmoothObjective = field(metadata=REBUILT)
+    w: np.ndarray
+    memory: Memory
+    found: Evaluation | None = None
+
+    def certificate(self) -> GradientCertificate:
+        """The proof of the last bound."""
+        return self.memory.certificate()
+
+    def step(self, training: Training) -> None:
+        """Move to better weights (the first step stays), and record them with the bound of the tangents."""
+        objective, memory = self.objective, self.memory
+        if self.found is None:
+            self.found = objective.ask(self.w)
+            memory.start(self.w, self.found)
+        else:
+            answer = self._better(self.found)
+            if answer is None:
+                training.end(Termination.stalled)
+                return
+            w, found = answer
+            memory.add(self.w, self.found, w, found)
+            self.w, self.found = w, found
+        found = self.found
+        training.offer(self.w, found.value, True)
+        training.dual, training.certificate = memory.bound(found.value), self.certificate  # type: ignore[assignment]
         training.extra["projected_gradient"] = float(inner(found.gradient, found.gradient)) ** 0.5
-        if training.step(training.n_iter + 1):
-            return
         if not found.gradient.any():
-            training.termination = Termination.converged
-            return
-        assert own.tangents is not None
-        answer = None
-        if len(own.tangents.live):
-            d = own.direction()
+            training.end(Termination.converged)
+
+    def _better(self, found: Evaluation) -> tuple[np.ndarray, Evaluation] | None:
+        """Better weights along the quasi-Newton direction, or else along the gradient; None if there are none."""
+        objective, w, answer = self.objective, self.w, None
+        if self.memory.tangents is not None and len(self.memory.tangents.live):
+            d = self.memory.direction()
             slope = float(inner(found.gradient, d))
             answer = _search(objective, w, found, d, slope, 1.0) if slope < 0 else None
         if answer is None:
             d = -found.gradient
             answer = _search(objective, w, found, d, -float(inner(d, d)), _careful(d, w))
-        if answer is None:
-            training.termination = Termination.stalled
-            return
-        new_w, new = answer
-        own.add(w, found, new_w, new)
-        w, found = new_w, new
+        return answer

@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...core.errors import InvalidSampleError, UnsupportedProblemError
+from ...core.parameters import Flag, Maybe, WholeNumber, settings
 from ...core.result import Termination
 from ...kernels.perceptron import enter_cone, margin_pass, products
 from ...models.bound import BoundModel
 from ..driver import Learner, Training
-from ..objectives.margin import MarginObjective, Objective
+from ..objectives.base import Objective, PlaneObjective
+from ..objectives.margin import MarginObjective
 from ..objectives.trivial import TrivialObjective
-from ..oracles.exact import BracketOracle, ForestOracle, Oracle, SolverOracle
+from ..oracles.base import Effort, Oracle
+from ..oracles.bracket import BracketOracle
+from ..oracles.exact import ForestOracle
+from ..oracles.solver import SolverOracle
+from ..protocols import HasDesign, HasInequalities, HasOracle, HasPlanes, has, missing
+from ..state import REBUILT
 
-_MARGIN = 0.1
-_CHECKS = 2e7
-_TOP_EFFORT = 3
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the passes.
+
+    Attributes
+    ----------
+    margin : float
+        Bonus of all wrong nodes together, in mean squares of the features: ties have to count as violated, and it has to stay so small
+        that the weights of a consistent set grow past it.
+    checks : float
+        Inequalities that are checked between two looks at the clock, about a tenth of a second.
+    batch, batches : int
+        Examples asked at the same weights: fewer learn faster, more use more threads. At least ``batch``, or one of ``batches`` parts.
+    """
+
+    margin: float = 0.1
+    checks: float = 2e7
+    batch: int = 8
+    batches: int = 8
+
+
+_TUNING = Tuning()
 
 
 class Left(NamedTuple):
@@ -41,7 +68,7 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True)
 class Perceptron(Learner):
-    r"""Perceptron for a consistent training set: Algorithms 1, 2 and 3 of 003.
+    r"""Perceptron for a consistent training set: Algorithms 1, 2 and 3 of Franc & Savchynskyy (2008).
 
     It looks for weights with :math:`\langle w, z\rangle > 0` for every :math:`z` of the training set, and adds to :math:`w` those
     that are violated (:math:`\le 0`); if such weights exist, it ends after finitely many updates (Novikoff).
@@ -69,99 +96,95 @@ class Perceptron(Learner):
         Examples that the oracle answers at the same weights; by default an eighth of them, at least 8.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes, HasDesign)
+
     averaged: bool = False
     batch: int | None = None
 
-    def _check(self, objective: Objective) -> None:
+    _parameters = settings(averaged=Flag(), batch=Maybe(WholeNumber(1)))
+
+    def _check(self, objective: Any) -> None:
         super()._check(objective)
-        if self.batch is not None and (not isinstance(self.batch, (int, np.integer)) or self.batch < 1):
-            raise InvalidSampleError(f"batch is {self.batch!r}, wanted a whole number >= 1.")
-        if isinstance(objective, MarginObjective):
+        if has(objective, HasOracle):
             objective.model.refuse_cliques("Perceptron")
             _without_loss(objective, 0.0)
-        elif not isinstance(objective, TrivialObjective):
+        elif lacking := missing(objective, (HasInequalities,)):
             raise UnsupportedProblemError(
-                f"Perceptron needs a MarginObjective or a TrivialObjective, not a {type(objective).__name__}."
+                f"Perceptron cannot minimise a {type(objective).__name__}, which lacks HasOracle and {lacking[0]}."
             )
 
-    def _run(self, objective: Objective, training: Training, init: Any) -> None:
-        run: _Run
-        if isinstance(objective, TrivialObjective):
-            run = _Sweeps(self, objective, training)
-        elif isinstance(objective, MarginObjective):
-            run = _Passes(self, objective, training)
-        else:
-            raise AssertionError("checked before")
-        if init is not None:
-            run.w[:] = _start(init, objective)
-            run.fixes += run.cone.enter(run.w)
-        state = training.resume()
-        if state is not None:
-            run.restore(state)
-            training.n_iter += 1
-        training.state = run.state
+    def init(self, objective: Any, training: Training, start: Any = None) -> _Sweeps | _Passes:
+        state = _Passes(self, objective) if has(objective, HasOracle) else _Sweeps(self, objective)
+        if start is not None:
+            state.w[:] = _start(start, objective)
+            state.fixes += state.cone.enter(state.w)
+        return state
+
+    def step(self, state: _Sweeps | _Passes, training: Training) -> None:
+        """A pass over the examples, or some sweeps over all inequalities."""
+        objective = state.objective
+        if training.n_iter == 0 or "conflicts" not in training.extra:
+            training.extra["conflicts"] = conflicts(objective, np.flatnonzero(objective.c > 0))
         training.exact = objective.exact
-        pairs = conflicts(objective, np.flatnonzero(objective.c > 0))
-        note = "" if not pairs else (
-            f"; examples {pairs[0][0]} and {pairs[0][1]} have the same observations and different labels"
-            + (f" ({len(pairs)} such pairs)" if len(pairs) > 1 else "")
-        )  # fmt: skip
-        done = False
-        while not done and training.n_iter < self.max_iter:
-            n_iter, done = run.advance(self.max_iter - training.n_iter)
-            training.weights = run.average() if self.averaged else objective.cone.repair(run.w)
-            training.extra.update(run.counts(), conflicts=pairs)
-            training.message = f"Perceptron: stopped after {run.updates} updates, before all inequalities held{note}."
-            if training.step(training.n_iter + n_iter) and not done:
-                break
-        if done:
+        training.passes, state.done = state.advance(training, self.max_iter - training.n_iter)
+        training.weights = state.average() if self.averaged else objective.cone.repair(state.w)
+        training.extra.update(state.counts())
+        note = _note(training.extra["conflicts"])
+        training.message = f"Perceptron: stopped after {state.updates} updates, before all inequalities held{note}."
+        if state.done:
+            training.end(Termination.converged)
+
+    def finish(self, state: _Sweeps | _Passes, training: Training) -> None:
+        """What is left is counted, and said."""
+        if state.done:
             training.termination = Termination.converged
-            training.message = f"Perceptron: all inequalities hold at the last weights after {run.updates} updates."
-        left = run.left(training.weights)
+        left = state.left(training.weights)
         training.extra.update(violated=left.examples, violated_inequalities=left.inequalities, undecided=left.undecided)
-        where = " at the averaged weights" if self.averaged else ""
-        sentence = f"{left}{where} after {run.updates} updates"
-        if done and left.examples + left.undecided:
+        sentence = f"{left}{' at the averaged weights' if self.averaged else ''} after {state.updates} updates"
+        if state.done and left.examples + left.undecided:
             sentence += "; all inequalities hold at the last weights"
-        training.message = f"Perceptron: {sentence}{note}."
+        training.message = f"Perceptron: {sentence}{_note(training.extra.get('conflicts', []))}."
 
 
-class _Run(Protocol):
-    """An algorithm: its weights, a pass or some sweeps (how many, whether all holds), what is left, and its state."""
-
-    w: np.ndarray
-    updates: int
-    fixes: int
-    cone: _Cone
-
-    def advance(self, room: int) -> tuple[int, bool]: ...
-    def average(self) -> np.ndarray: ...
-    def counts(self) -> dict[str, Any]: ...
-    def left(self, w: np.ndarray) -> Left: ...
-    def state(self) -> dict[str, np.ndarray]: ...
-    def restore(self, state: dict[str, np.ndarray]) -> None: ...
-
-
+@dataclass(eq=False)
 class _Sweeps:
-    """Algorithm 3."""
+    """Algorithm 3.
 
-    def __init__(self, learner: Perceptron, objective: TrivialObjective, training: Training):
-        self.objective = objective
+    Attributes
+    ----------
+    w : ndarray
+        Weights; ``total`` is their sum over all sweeps, where the average is wanted.
+    fixes : int
+        Updates for inequalities of the model, beside the ``updates`` for those of the data.
+    """
+
+    learner: Perceptron = field(metadata=REBUILT)
+    objective: TrivialObjective = field(metadata=REBUILT)
+    w: np.ndarray = field(init=False)
+    total: np.ndarray = field(init=False)
+    updates: int = 0
+    fixes: int = 0
+    sweeps: int = 0
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        objective = self.objective
         self.examples = np.flatnonzero(objective.c > 0)
         self.w = np.zeros(objective.n_weights)
-        self.total = np.zeros(objective.n_weights if learner.averaged else 0)
-        self.updates, self.fixes, self.sweeps = 0, 0, 0
+        self.total = np.zeros(objective.n_weights if self.learner.averaged else 0)
         size = objective.model.n_labels
-        self.chunk = max(1, int(_CHECKS / max(1, (len(objective.design.edges) * size + len(objective.design.truth)) * size)))
+        checks = (len(objective.design.edges) * size + len(objective.design.truth)) * size
+        self.chunk = max(1, int(_TUNING.checks / max(1, checks)))
         self.cone = _Cone(objective, objective.model)
 
-    def advance(self, room: int) -> tuple[int, bool]:
+    def advance(self, training: Training, room: int) -> tuple[int, bool]:
+        """Sweeps, at most ``room``: how many, and whether all inequalities hold."""
         free = self.objective.cone.is_free
         limit = max(1, min(room, self.chunk if free else 1))
         sweeps, updates, last = self.objective.sweeps(self.w, self.examples, limit, self.total)
         fixes = 0 if free else self.cone.enter(self.w)
-        self.updates, self.fixes, self.sweeps = self.updates + updates, self.fixes + fixes, self.sweeps + sweeps
-        return sweeps, last + fixes == 0
+        self.updates, self.fixes, self.sweeps = self.updates + int(updates), self.fixes + fixes, self.sweeps + int(sweeps)
+        return int(sweeps), bool(last + fixes == 0)
 
     def average(self) -> np.ndarray:
         return self.objective.cone.repair(self.total / max(1, self.sweeps))
@@ -173,13 +196,6 @@ class _Sweeps:
         violated = self.objective.check(w, self.examples)[2]
         return Left(int((violated > 0).sum()), int(violated.sum()), 0)
 
-    def state(self) -> dict[str, np.ndarray]:
-        return {"w": self.w, "total": self.total, "counts": np.array([self.updates, self.fixes, self.sweeps])}
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        self.w[:], self.total[:] = state["w"], state["total"]
-        self.updates, self.fixes, self.sweeps = (int(i) for i in state["counts"])
-
 
 class _Found(NamedTuple):
     """Labellings, where they are as good as the true one, and where it is proven to be the only best one."""
@@ -189,39 +205,57 @@ class _Found(NamedTuple):
     settled: np.ndarray
 
 
+@dataclass(eq=False)
 class _Passes:
-    """Algorithms 1 and 2."""
+    """Algorithms 1 and 2.
 
-    def __init__(self, learner: Perceptron, objective: MarginObjective, training: Training):
-        self.objective, self.training, self.seed = objective, training, learner.random_state
+    Attributes
+    ----------
+    w : ndarray
+        Weights; ``drift`` is what is taken off them for their average over the ``seen`` examples.
+    fixes : int
+        Updates for inequalities of the model, beside the ``updates`` for those of the data.
+    """
+
+    learner: Perceptron = field(metadata=REBUILT)
+    objective: MarginObjective = field(metadata=REBUILT)
+    w: np.ndarray = field(init=False)
+    drift: np.ndarray = field(init=False)
+    updates: int = 0
+    fixes: int = 0
+    seen: int = 0
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        objective = self.objective
         self.examples = np.flatnonzero(objective.c > 0)
-        self.batch = learner.batch or max(8, -(-len(self.examples) // 8))
+        self.batch = self.learner.batch or max(_TUNING.batch, -(-len(self.examples) // _TUNING.batches))
         sizes = np.diff(objective.design.node_ptr)
         self.cone = _Cone(objective, objective.model)
-        self.margin = _MARGIN * self.cone.step**2 / max(1, int(sizes.max(initial=1)))
+        self.margin = _TUNING.margin * self.cone.step**2 / max(1, int(sizes.max(initial=1)))
         self.oracle = _without_loss(objective, self.margin)
         self.index, self.value = np.zeros(objective.size, dtype=np.int32), np.zeros(objective.size)
         self.w, self.drift = np.zeros(objective.n_weights), np.zeros(objective.n_weights)
-        self.updates, self.seen = 0, 0
         self.fixes = self.cone.enter(self.w)
 
-    def advance(self, room: int) -> tuple[int, bool]:
-        order = np.random.default_rng([self.seed, self.training.n_iter]).permutation(self.examples)
+    def advance(self, training: Training, room: int) -> tuple[int, bool]:
+        """One pass: whether it found all inequalities to hold."""
+        order = np.random.default_rng([self.learner.random_state, training.n_iter]).permutation(self.examples)
         clear = True
         for start in range(0, len(order), self.batch):
             part = np.sort(order[start : start + self.batch])
             found = self.ask(self.w, part)
             clear &= bool(found.settled.all())
             self._update(part, found.keys)
-            if self.training.seconds_left <= 0:
+            if training.seconds_left <= 0:
                 return 1, False
         return 1, clear
 
     def ask(self, w: np.ndarray, examples: np.ndarray) -> _Found:
         """Labellings of examples; those that decide nothing are asked for again with more effort."""
         w = w if self.objective.cone.is_free else self.objective.cone.repair(w)
-        found = self._judge(w, examples, *self._answer(w, examples, 0))
-        for effort in range(1, _TOP_EFFORT + 1):
+        found = self._judge(w, examples, *self._answer(w, examples, Effort.NORMAL))
+        for effort in (Effort.LONG, Effort.FULL, Effort.SEARCH):
             again = np.flatnonzero(~found.violated & ~found.settled)
             if self.objective.exact or not len(again):
                 break
@@ -231,7 +265,7 @@ class _Passes:
             found.violated[again], found.settled[again] = better.violated, better.settled
         return found
 
-    def _answer(self, w: np.ndarray, examples: np.ndarray, effort: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def _answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> tuple[list[np.ndarray], np.ndarray]:
         started = time.perf_counter()
         answer = self.oracle.answer(w, examples, effort, self.objective.n_jobs)
         self.objective.seconds += time.perf_counter() - started
@@ -265,18 +299,11 @@ class _Passes:
         found = self.ask(w, self.examples)
         return Left(int(found.violated.sum()), -1, int((~found.violated & ~found.settled).sum()))
 
-    def state(self) -> dict[str, np.ndarray]:
-        return {"w": self.w, "drift": self.drift, "counts": np.array([self.updates, self.fixes, self.seen])}
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        self.w[:], self.drift[:] = state["w"], state["drift"]
-        self.updates, self.fixes, self.seen = (int(i) for i in state["counts"])
-
 
 class _Cone:
     """The inequalities of the model for kernels, and the length of a step: the root mean square of the features."""
 
-    def __init__(self, objective: Objective, model: BoundModel):
+    def __init__(self, objective: PlaneObjective, model: BoundModel):
         rows = objective.cone.rows
         self.nonneg = objective.cone.nonneg.astype(np.uint8)
         self.quads = np.ascontiguousarray(objective.cone._quads)
@@ -300,11 +327,19 @@ def _without_loss(objective: MarginObjective, bonus: float) -> Oracle:
     if isinstance(oracle, ForestOracle):
         return ForestOracle(model, design)
     if isinstance(oracle, BracketOracle):
-        return BracketOracle(model, design, oracle.sweeps, oracle.time_limit)
+        return BracketOracle(model, design, oracle.tuning, oracle.time_limit)
     raise UnsupportedProblemError(
         f"Perceptron asks the oracle without the loss, which it does not know how to do for a {type(oracle).__name__}. Wanted a "
         "solver, its name, or a function of a Problem."
     )
+
+
+def _note(pairs: list[tuple[int, int]]) -> str:
+    """Examples that contradict each other, in words."""
+    if not pairs:
+        return ""
+    more = f" ({len(pairs)} such pairs)" if len(pairs) > 1 else ""
+    return f"; examples {pairs[0][0]} and {pairs[0][1]} have the same observations and different labels{more}"
 
 
 def _features(model: BoundModel) -> list[Any]:

@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...core.errors import InvalidSampleError
+from ...core.parameters import Real, WholeNumber, settings
 from ...core.result import Termination
 from ...kernels.eigen import inverse_of
 from ...kernels.vectors import combine, inner, times
 from ..driver import Learner, LearningCallback, Training
-from ..objectives.smooth import Bundle, Evaluation, GradientCertificate, Minorant, SmoothObjective, proven_again
+from ..objectives.smooth import Bundle, Evaluation, SmoothObjective, proven_again
+from ..protocols import HasGradient
 from ..result import LearningResult
+from ..state import REBUILT
 
-_ENOUGH = 1e-4
-_BACKTRACKS = 30
-_ATTEMPTS = 6
-_FLAT = 10
-_BOUND_STEPS = 15
-_INNER_TOL = 1e-8
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the line search and of the model.
+
+    Attributes
+    ----------
+    enough : float
+        Part of the decrease that the slope promises which a step has to reach (Armijo's rule, the usual value).
+    backtracks : int
+        Most shorter steps of one line search.
+    attempts : int
+        Directions that are tried, with smaller errors of the evaluation, before the training is said to have stalled.
+    flat_steps : int
+        Iterations without progress after which a training without a lower bound ends.
+    bound_steps : int
+        Pairwise steps on the shares of the tangents an iteration: they are few, and start from the last shares.
+    inner_tol : float
+        Squared norm at which the model counts as minimised, in units of its first one.
+    """
+
+    enough: float = 1e-4
+    backtracks: int = 30
+    attempts: int = 6
+    flat_steps: int = 10
+    bound_steps: int = 15
+    inner_tol: float = 1e-8
+
+
+_TUNING = Tuning()
 _NOT_CONVEX = "The objective is not convex: a local solution at best, and no lower bound is claimed."
 
 
@@ -48,9 +75,13 @@ class ProjectedQuasiNewton(Learner):
         See above; 0 runs to ``max_iter`` or until the objective cannot be lowered.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasGradient,)
+
     memory: int = 20
     inner: int = 50
     gradient_tol: float = 1e-5
+
+    _parameters = settings(memory=WholeNumber(1), inner=WholeNumber(1), gradient_tol=Real(0.0))
 
     def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
         """Minimise a smooth objective.
@@ -65,63 +96,42 @@ class ProjectedQuasiNewton(Learner):
         """
         result = super().fit(objective, callback, init)
         if objective.convex:
-            return proven_again(objective, result)
-        return replace(result, message=f"{result.message.rstrip('.')}. {_NOT_CONVEX}")
+            return _inside(objective, proven_again(objective, result))
+        return _inside(objective, replace(result, message=f"{result.message.rstrip('.')}. {_NOT_CONVEX}"))
 
-    def _check(self, objective: Any) -> None:
-        super()._check(objective)
-        if not isinstance(objective, SmoothObjective):
-            raise InvalidSampleError(
-                f"ProjectedQuasiNewton got a {type(objective).__name__}, wanted a SmoothObjective (value, gradient, projection); "
-                "for hinge losses with planes use BlockFrankWolfe or CuttingPlane."
-            )
-        for name in ("memory", "inner"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise InvalidSampleError(f"{name} of ProjectedQuasiNewton is {value!r}, wanted a whole number >= 1.")
-        if not self.gradient_tol >= 0:
-            raise InvalidSampleError(f"gradient_tol is {self.gradient_tol!r}, wanted a number >= 0.")
+    def init(self, objective: Any, training: Training, start: Any = None) -> QuasiNewtonState:
+        w = _first(objective, start)
+        training.weights = w.copy()
+        return QuasiNewtonState(objective, w, Pairs(self.memory, objective.scale()), Bundle(objective, self.memory))
 
-    def _run(self, objective: Any, training: Training, init: Any) -> None:
-        pairs, bundle = Pairs(self.memory, objective.scale()), Bundle(objective, self.memory)
-        w, first, state = _first(objective, init), 0.0, training.resume()
-        if state is None:
-            training.weights = w.copy()
-            found = objective.ask(w)
+    def step(self, state: QuasiNewtonState, training: Training) -> None:
+        """Move to better weights (the first step stays), record them and what is proven by now."""
+        objective, w, pairs = state.objective, state.w, state.pairs
+        # the step
+        if state.found is None:
+            new = objective.ask(w)
         else:
-            w, first = np.array(state["w"]), float(state["numbers"][2])
-            found = Evaluation(float(state["numbers"][0]), np.array(state["gradient"]), float(state["numbers"][1]))
-            pairs.restore(state)
-            _restore(bundle, training, state)
-        resumed = state is not None
-
-        def kept() -> dict[str, np.ndarray]:
-            numbers = np.array([found.value, found.error, first])
-            return {"w": w, "gradient": found.gradient, "numbers": numbers, **pairs.state(), **_state(bundle, training)}
-
-        training.state = kept
-        while True:
-            if not resumed:
-                found = self._report(objective, training, bundle, w, found)
-            resumed = False
-            pull = objective.project(w - found.gradient) - w
-            norm = float(inner(pull, pull)) ** 0.5
-            first = first or norm
-            training.extra["projected_gradient"] = norm
-            if training.step(training.n_iter + 1):
-                return
-            if norm == 0.0 or (not _proves(objective) and (norm <= self.gradient_tol * first or self._flat(training))):
-                training.termination = Termination.converged
-                return
-            step = self._step(objective, pairs, w, found)
+            step = self._step(objective, pairs, w, state.found)
             if step is None:
-                training.termination = Termination.stalled
+                training.end(Termination.stalled)
                 return
-            found, new_w, new = step
-            change, move = new.gradient - found.gradient, new_w - w
+            found, state.w, new = step
+            change, move = new.gradient - found.gradient, state.w - w
             if found.error + new.error <= abs(inner(change, move)):
                 pairs.add(move, change)
-            w, found = new_w, new
+        # what it gives
+        state.found = found = self._report(objective, training, state.bundle, state.w, new)
+        pull = objective.project(state.w - found.gradient) - state.w
+        norm = float(inner(pull, pull)) ** 0.5
+        state.first = state.first or norm
+        training.extra["projected_gradient"] = norm
+        # whether it was the last one
+        state.recent = [*state.recent[-_TUNING.flat_steps :], training.primal]
+        flat = len(state.recent) > _TUNING.flat_steps and state.recent[0] - state.recent[-1] <= 0.1 * self.tol * abs(
+            state.recent[-1]
+        )
+        if norm == 0.0 or (not _proves(objective) and (norm <= self.gradient_tol * state.first or flat)):
+            training.end(Termination.converged)
 
     def _report(self, objective: Any, training: Training, bundle: Bundle, w: np.ndarray, found: Evaluation) -> Evaluation:
         """Record weights and bound; where the error of the evaluation is what keeps the gap open, it is made smaller first."""
@@ -130,25 +140,18 @@ class ProjectedQuasiNewton(Learner):
             if not _proves(objective):
                 return found
             bundle.add(w, found)
-            training.bound(*bundle.bound(_BOUND_STEPS))  # type: ignore[arg-type]
+            training.bound(*bundle.bound(_TUNING.bound_steps))  # type: ignore[arg-type]
             gap = found.value + found.error - training.dual
             if found.error <= 0.5 * gap or gap <= self.tol * abs(found.value) or not objective.tighten(0.1 * found.error):
                 return found
             found = objective.ask(w)
 
-    def _flat(self, training: Training) -> bool:
-        """Whether the last iterations hardly lowered the objective."""
-        if len(training.trace) <= _FLAT:
-            return False
-        before, now = training.trace[-1 - _FLAT].objective, training.trace[-1].objective
-        return before - now <= 0.1 * self.tol * abs(now)
-
     def _step(
         self, objective: Any, pairs: Pairs, w: np.ndarray, found: Evaluation
     ) -> tuple[Evaluation, np.ndarray, Evaluation] | None:
         """The evaluation at ``w`` that was used, weights that are better by enough, and their evaluation; None if there are none."""
-        for attempt in range(_ATTEMPTS):
-            if attempt == _ATTEMPTS - 1:
+        for attempt in range(_TUNING.attempts):
+            if attempt == _TUNING.attempts - 1:
                 pairs.clear()
             d = pairs.direction(objective, w, found.gradient, self.inner)
             slope = float(inner(found.gradient, d))
@@ -166,16 +169,53 @@ class ProjectedQuasiNewton(Learner):
         return None
 
 
+def _inside(objective: Any, result: LearningResult) -> LearningResult:
+    """The result with weights exactly in the cone of the objective, which projections miss by rounding."""
+    w = result.weights if objective.free or not hasattr(objective, "cone") else objective.cone.repair(result.weights)
+    if np.array_equal(w, result.weights):
+        return result
+    found = objective.ask(w)
+    return replace(result, weights=w, objective=found.value + found.error)
+
+
 def _proves(objective: SmoothObjective) -> bool:
     """Whether tangents give lower bounds."""
     return objective.convex and objective.modulus > 0
 
 
+@dataclass(eq=False)
+class QuasiNewtonState:
+    """The present weights with their evaluation, the pairs that model the objective, the tangents that bound it.
+
+    Attributes
+    ----------
+    first : float
+        Norm of the first projected gradient.
+    recent : list of float
+        Best objectives of the last iterations.
+    """
+
+    objective: Any = field(metadata=REBUILT)
+    w: np.ndarray
+    pairs: Pairs
+    bundle: Bundle
+    found: Evaluation | None = None
+    first: float = 0.0
+    recent: list[float] = field(default_factory=list)
+
+
+@dataclass(eq=False)
 class Pairs:
     """Steps and gradient changes, and the compact BFGS matrix that they make; in weights divided by ``scale``."""
 
-    def __init__(self, size: int, scale: np.ndarray):
-        self.size, self.scale = size, scale
+    size: int
+    scale: np.ndarray = field(metadata=REBUILT)
+    steps: np.ndarray = field(init=False)
+    changes: np.ndarray = field(init=False)
+    square: np.ndarray = field(init=False)
+    cross: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
         self.clear()
 
     def __len__(self) -> int:
@@ -238,13 +278,6 @@ class Pairs:
         inverse_of(middle, 1e-15, inverse)
         return sigma, np.concatenate([sigma * self.steps, self.changes]), inverse
 
-    def state(self) -> dict[str, np.ndarray]:
-        return {"steps": self.steps, "changes": self.changes, "square": self.square, "cross": self.cross}
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        self.steps, self.changes = np.array(state["steps"]), np.array(state["changes"])
-        self.square, self.cross = np.array(state["square"]), np.array(state["cross"])
-
 
 def _spg(
     project: Callable[[np.ndarray], np.ndarray],
@@ -261,7 +294,7 @@ def _spg(
     sigma, rows, inverse = matrix
     d, grad, alpha = np.zeros_like(w), g.copy(), 1.0 / sigma
     first = project(w - alpha * g) - w
-    enough = _INNER_TOL * inner(first, first) / alpha**2
+    enough = _TUNING.inner_tol * inner(first, first) / alpha**2
     step = project(w + newton) - w
     if not inner(g, step) < 0:
         step = first
@@ -287,10 +320,10 @@ def _search(
     objective: SmoothObjective, w: np.ndarray, found: Evaluation, d: np.ndarray, slope: float, length: float
 ) -> tuple[np.ndarray, Evaluation] | None:
     """Backtracking along a direction between allowed weights, with quadratic interpolation."""
-    for _ in range(_BACKTRACKS):
+    for _ in range(_TUNING.backtracks):
         point = w + length * d
         new = objective.ask(point)
-        if new.value + new.error <= found.value + found.error + _ENOUGH * length * slope:
+        if new.value + new.error <= found.value + found.error + _TUNING.enough * length * slope:
             return point, new
         if -length * slope <= 2.0 * new.error:
             return None
@@ -314,27 +347,3 @@ def _first(objective: SmoothObjective, init: Any) -> np.ndarray:
     if w.shape != (objective.n_weights,) or not np.isfinite(w).all():
         raise InvalidSampleError(f"init has shape {w.shape}, wanted {objective.n_weights} finite weights.")
     return np.array(objective.project(w), dtype=np.float64)
-
-
-def _state(bundle: Bundle, training: Training) -> dict[str, np.ndarray]:
-    own, proof = bundle.minorants, training.certificate
-    state = {
-        "alpha": bundle.alpha,
-        "offsets": np.array([[one.offset, one.size] for one in own]).reshape(len(own), 2),
-        "slopes": np.array([one.slope for one in own]),
-        "points": np.array([one.point for one in own]),
-    }
-    if isinstance(proof, GradientCertificate):
-        state |= {"proof_points": np.array(proof.points), "proof_alpha": proof.alpha}
-    return state
-
-
-def _restore(bundle: Bundle, training: Training, state: dict[str, np.ndarray]) -> None:
-    bundle.alpha = np.array(state["alpha"])
-    bundle.minorants = [
-        Minorant(float(offset), slope, point, float(size))
-        for (offset, size), slope, point in zip(state["offsets"], state["slopes"], state["points"], strict=True)
-    ]
-    if "proof_alpha" in state:
-        proof: Any = GradientCertificate(tuple(state["proof_points"]), state["proof_alpha"])
-        training.certificate = proof

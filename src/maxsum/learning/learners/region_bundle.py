@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...core.errors import UnsupportedProblemError
-from ...core.result import Termination
+from ...core.parameters import Real, WholeNumber, settings
 from ...kernels.region_planes import sparse_ascend
 from ...kernels.regions import Regions, extend
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..dual.regions import RegionStore
+from ..objectives.base import Answer
 from ..objectives.lp import LPObjective
-from ..objectives.margin import Answer
+from ..oracles.base import Effort
 from ..oracles.relaxed import Relaxed
-from .block_frank_wolfe import certain, feasible, is_exact
-from .cutting_plane import CuttingPlane, Master
-
-_QUICK, _EXPAND = -2, -3  # efforts of a BracketOracle: half as many passes as usual; the same, with expansion moves
+from ..protocols import HasDesign, HasOracle, HasPlanes, HasRelaxation
+from .cutting_plane import CuttingPlane, CuttingState, Master
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,8 @@ class Tuning:
     open: int = 8  # models in a row where the relaxation alone keeps the gap open, after which they are given up too
 
 
-TUNING = Tuning()
+_TUNING = Tuning()
+_KEPT = ("centre", "w", "heaviness", "value", "model", "dual", "stuck", "loose", "reached", "proven")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RegionBundle(Learner):
     .. math:: D(\alpha) = \sum_r c_r\,\alpha_r^\top b - \tfrac12\Big\|\Big[\sum_r c_r\,\alpha_r^\top z\Big]_+\Big\|^2 .
 
     Its planes are labellings. Where nothing but the linear relaxation keeps the gap open (or the model fails to get better),
-    `CuttingPlane` goes on with pseudo-marginals, from the mixture that is known by then; a training with checkpoints stops instead.
+    `CuttingPlane` goes on with pseudo-marginals, from the mixture that is known by then.
 
     Parameters
     ----------
@@ -74,38 +74,51 @@ class RegionBundle(Learner):
         For how many calls of the oracle a labelling without weight is kept. More of them make a better model, of fewer regions.
     """
 
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes, HasDesign, HasOracle, HasRelaxation)
+
     heaviness: float = 10.0
     memory: int = 0
 
+    _parameters = settings(heaviness=Real(above=0.0), memory=WholeNumber(0))
+
     def _check(self, objective: Any) -> None:
         super()._check(objective)
-        if not isinstance(objective, LPObjective) or objective.smoothing > 0:
-            raise UnsupportedProblemError(
-                f"RegionBundle minimises an LPObjective without smoothing, not a {type(objective).__name__}. For two labels and "
-                "associative potentials it equals the margin; learners of others: BlockFrankWolfe, CuttingPlane."
-            )
         if objective.cone.rows.shape[0]:
             raise UnsupportedProblemError(
                 f"RegionBundle takes free and non-negative weights; the cone has {objective.cone.rows.shape[0]} supermodular rows. "
                 "Use BlockFrankWolfe."
             )
-        if not self.heaviness > 0:
-            raise UnsupportedProblemError(f"heaviness is {self.heaviness!r}, wanted a number > 0.")
 
-    def _run(self, objective: Any, training: Training, init: Any) -> None:
-        search = _Search(self, objective, training)
-        training.state = search.state
-        while not training.step(training.n_iter + 1):
-            if not search.iterate():
-                search.prove()
-                if self.checkpoint is None:
-                    search.finish()
-                    return
-                training.termination = Termination.stalled
-                training.message = "RegionBundle: labellings do not close the gap of the linear relaxation any further."
-                break
-        if search.centre is not training.weights:
-            search.prove()
+    def init(self, objective: Any, training: Training, start: Any = None) -> RegionState:
+        return RegionState(_Search(self, objective, training))
+
+    def step(self, state: RegionState, training: Training) -> None:
+        """One call of the oracle and one model; where that gets nowhere, one step of `CuttingPlane`."""
+        if state.cutting is not None:
+            CuttingPlane(self.tol, self.max_iter, self.time_limit).step(state.cutting, training)
+        elif not state.search.iterate():
+            state.search.prove()
+            state.cutting = CuttingState(state.search.master())
+
+    def finish(self, state: RegionState, training: Training) -> None:
+        if state.cutting is None and state.search.centre is not training.weights:
+            state.search.prove()
+
+
+@dataclass(eq=False)
+class RegionState:
+    """The search by regions, and the cutting planes that go on where it got nowhere."""
+
+    search: _Search
+    cutting: CuttingState | None = None
+
+    def make(self, name: str, kind: str) -> CuttingState:
+        """Cutting planes without a plane, for a checkpoint that has some."""
+        return CuttingState(Master(self.search.objective, False))
+
+    def certificate(self) -> DualCertificate:
+        """The proof of the best bound."""
+        return self.search.certificate() if self.cutting is None else self.cutting.certificate()
 
 
 class _Search:
@@ -118,40 +131,35 @@ class _Search:
         self.stuck = self.loose = 0
         self.reached = np.inf
         self.proven = np.inf
-        state = training.resume()
-        if state is not None:
-            self.planes.regions = Regions(*(np.array(state[f"regions_{name}"]) for name in Regions._fields))
-            self.best = Regions(*(np.array(state[f"best_{name}"]) for name in Regions._fields))
-            self.centre = np.array(state["centre"])
-            self.heaviness, self.value, self.model, self.dual = (float(v) for v in state["ruling"])
-            self.w = np.array(state["query"])
-            training.certificate = self.certificate
-            return
         self.best, self.dual = self.planes.regions, 0.0
         self.centre = self.w = objective.cone.repair(np.zeros(objective.n_weights))
         self.heaviness, self.value, self.model = learner.heaviness, np.inf, 0.0
         training.bound(0.0, self.certificate)
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Arrays for a checkpoint."""
-        arrays = {f"regions_{name}": value for name, value in self.planes.regions._asdict().items()}
-        arrays |= {f"best_{name}": value for name, value in self.best._asdict().items()}
-        ruling = np.array([self.heaviness, self.value, self.model, self.dual])
-        return {**arrays, "centre": self.centre, "query": self.w, "ruling": ruling}
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        regions = {"regions": list(self.planes.regions), "best": list(self.best)}
+        return regions | {name: getattr(self, name) for name in _KEPT}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """What `state` gave."""
+        self.planes.regions, self.best = Regions(*state["regions"]), Regions(*state["best"])
+        for name in _KEPT:
+            setattr(self, name, state[name])
 
     def ask(self) -> tuple[Answer, float, float]:
         """The oracle at the query point, again while nothing but its bracket is in the way; and the objective there, from above, and
         with the slacks of the labellings alone."""
         objective, w = self.objective, self.w
-        answer = objective.ask(w, effort=_QUICK)
+        answer = objective.ask(w, effort=Effort.GLANCE)
         upper = answer.upper
-        for _ in range(TUNING.again):
+        for _ in range(_TUNING.again):
             high = objective.primal(w, np.maximum(upper, 0.0))
             low = objective.primal(w, np.maximum(answer.value, 0.0))
             target = self.value if high > self.value else high
-            if objective.exact or high - low <= TUNING.loose * max(target - self.dual, 0.0) or low >= self.value:
+            if objective.exact or high - low <= _TUNING.loose * max(target - self.dual, 0.0) or low >= self.value:
                 break
-            again = objective.ask(w, effort=_EXPAND)
+            again = objective.ask(w, effort=Effort.EXPAND)
             upper = np.minimum(upper, again.upper)
             better = again.value > answer.value
             keys = [new if use else old for new, old, use in zip(again.keys, answer.keys, better, strict=True)]
@@ -164,27 +172,27 @@ class _Search:
         answer, value, reached = self.ask()
         before = (self.value, self.dual)
         if value < self.value:
-            if self.value - value >= TUNING.serious * (self.value - self.model):
-                self.heaviness *= TUNING.lighter
+            if self.value - value >= _TUNING.serious * (self.value - self.model):
+                self.heaviness *= _TUNING.lighter
             self.value, self.centre, self.reached = value, self.w, reached
         else:
-            self.heaviness = min(TUNING.heaviest, TUNING.heavier * self.heaviness)
+            self.heaviness = min(_TUNING.heaviest, _TUNING.heavier * self.heaviness)
         self.improve(np.concatenate(answer.keys).astype(np.int32, copy=False))
         tol, last = self.learner.tol, self.training.n_iter + 1 == self.learner.max_iter
-        if self.value - self.dual <= tol * abs(self.value) or last or self.training.n_iter % TUNING.often == 0:
+        if self.value - self.dual <= tol * abs(self.value) or last or (self.training.n_iter + 1) % _TUNING.often == 0:
             self.prove()
         moved = before[0] - self.value + self.dual - before[1]
         self.stuck = 0 if moved > 1e-3 * (self.value - self.dual) or not np.isfinite(moved) else self.stuck + 1
         tight = self.reached - self.dual <= self.value - self.reached and not self.objective.exact
         self.loose = self.loose + 1 if tight else 0
-        return self.stuck < TUNING.stuck and self.loose < TUNING.open
+        return self.stuck < _TUNING.stuck and self.loose < _TUNING.open
 
-    def finish(self) -> None:
-        """Go on with one plane an example for what is known, and pseudo-marginals as new ones."""
-        objective, learner = self.objective, self.learner
+    def master(self) -> Master:
+        """What is known as one plane an example, for `CuttingPlane` to go on with pseudo-marginals as new ones."""
+        objective = self.objective
         master, known = Master(objective, False), self.certificate()
         master.append_planes([objective.plane(j, key) for j, key in zip(known.examples.tolist(), known.keys, strict=True)])
-        CuttingPlane(learner.tol, learner.max_iter, learner.time_limit)._run(objective, self.training, master)
+        return master
 
     def improve(self, labels: np.ndarray) -> None:
         """Take a labelling in, and move to the minimiser of the model."""
@@ -192,12 +200,12 @@ class _Search:
         own.set(extend(objective.design, own.regions, labels, self.learner.memory), self.store.scratch)
         regions, c = own.regions, own.limit
         u, _ = own.mean(self.store.scratch, objective.n_weights)
-        enough = TUNING.precision * max(self.learner.tol * abs(self.value), TUNING.early * (self.value - self.dual))
+        enough = _TUNING.precision * max(self.learner.tol * abs(self.value), _TUNING.early * (self.value - self.dual))
         w = sparse_ascend(
-            *own.z, own.offset, regions.alpha, regions.atom_ptr, c, u, self.store.nonneg, self.heaviness, self.centre, TUNING.passes,
-            TUNING.steps, enough,
+            *own.z, own.offset, regions.alpha, regions.atom_ptr, c, u, self.store.nonneg, self.heaviness, self.centre, _TUNING.passes,
+            _TUNING.steps, enough,
         )  # fmt: skip
-        self.w = feasible(objective, w)
+        self.w = objective.repair(w)
         dual = self.store.refresh()
         if dual > self.dual:
             self.dual, self.best = dual, regions
@@ -213,9 +221,9 @@ class _Search:
         w, learner = self.centre, self.learner
         if np.array_equal(w, training.weights) and np.isfinite(training.primal) and self.proven <= self.value:
             return
-        answer = certain(objective, w, objective.ask(w), self.dual, learner.tol, training.seconds_left)
+        answer = objective.tighten_brackets(w, objective.ask(w), self.dual, learner.tol, training.seconds_left)
         self.proven = self.value = objective.primal(w, np.maximum(answer.upper, 0.0))
-        if training.offer(w, self.value, is_exact(answer)):
+        if training.offer(w, self.value, answer.is_proven):
             self.centre = training.weights
         if not any(isinstance(key, Relaxed) for key in answer.keys):
             self.improve(np.concatenate(answer.keys).astype(np.int32, copy=False))

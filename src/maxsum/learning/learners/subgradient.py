@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError
+from ...core.parameters import POSITIVE, Flag, Maybe, WholeNumber, settings
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
-from ..objectives.dual_bound import check_relaxed
-from ..objectives.margin import MarginObjective, Objective, refuse_oracle
-from .block_frank_wolfe import _pack, _unpack, certain, feasible, is_exact
-from .dual_subgradient import descend
+from ..dual.dual_bound import check_relaxed
+from ..objectives.base import Objective, PlaneObjective
+from ..objectives.margin import refuse_oracle
+from ..oracles.base import Key
+from ..protocols import HasPlanes
+from ..state import REBUILT
+from .dual_subgradient import DescentState
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the steps.
+
+    Attributes
+    ----------
+    batches : int
+        Steps a pass by default: more are closer to Pegasos, and calls of the oracle for fewer examples at a time.
+    """
+
+    batches: int = 16
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -30,86 +48,98 @@ class Subgradient(Learner):
         Return the average of the weights, the later ones counting more, where it is better.
     batch : int, optional
         Examples a step; by default a sixteenth of them.
-    step : float, optional
+    step_size : float, optional
         First step length for the ``lp`` surrogate, where the steps in weights and messages are normalised and go with
-        :math:`1/\sqrt t`, as 000 writes (see `dual_subgradient.descend`); ten of them an iteration.
+        :math:`1/\sqrt t`, as Franc & Laskov (2011) write (see `dual_subgradient.DescentState`); ten of them an iteration.
     """
+
+    requires: ClassVar[tuple[Any, ...]] = (HasPlanes,)
 
     averaged: bool = True
     batch: int | None = None
-    step: float | None = None
+    step_size: float | None = None
+
+    _parameters = settings(averaged=Flag(), batch=Maybe(WholeNumber(1)), step_size=Maybe(POSITIVE))
 
     def _check(self, objective: Objective) -> None:
         super()._check(objective)
-        if self.batch is not None and (isinstance(self.batch, bool) or self.batch < 1):
-            raise InvalidSampleError(f"batch is {self.batch!r}, wanted a whole number >= 1.")
-        if self.step is not None and not 0 < self.step < np.inf:
-            raise InvalidSampleError(f"step is {self.step!r}, wanted a finite number > 0.")
-
-    def _run(self, objective: Objective, training: Training, init: Any) -> None:
-        if objective.relaxed and isinstance(objective, MarginObjective):
+        if objective.relaxed:  # type: ignore[attr-defined]
             check_relaxed(self, objective)
             refuse_oracle(self, objective)
-            objective.model.refuse_cliques("Subgradient of the lp surrogate")
-            descend(self, objective, training, self.step)
-            return
-        n = objective.n_examples
-        size = self.batch or max(1, -(-n // 16))
-        random = np.random.default_rng(self.random_state)
-        total, mean = np.zeros(objective.n_weights), np.zeros(objective.n_weights)
-        offset, seen, steps, best = 0.0, 0, 0, 0
-        examples: list[int] = []
-        keys: list[np.ndarray] = []
-        state = training.resume()
-        if state is not None:
-            total, mean = np.array(state["total"]), np.array(state["mean"])
-            offset, (seen, steps, best) = float(state["counts"][0]), (int(i) for i in state["counts"][1:])
-            random.bit_generator.state = _unpack(state["random"])
-            examples = state["examples"].tolist()
-            keys = list(np.split(np.array(state["keys"]), np.cumsum(state["sizes"])[:-1])) if len(examples) else []
-        training.state = lambda: {
-            "total": total, "mean": mean, "counts": np.array([offset, seen, steps, best]),
-            "random": _pack(random.bit_generator.state),
-            "examples": np.array(examples, dtype=np.int64), "sizes": np.array([np.size(key) for key in keys], dtype=np.int64),
-            "keys": np.concatenate([np.zeros(0, dtype=np.int64)] + [np.reshape(key, -1) for key in keys]),
-        }  # fmt: skip
+            objective.model.refuse_cliques("Subgradient of the lp surrogate")  # type: ignore[attr-defined]
 
-        def certificate(whole: int, u: np.ndarray | None = None) -> DualCertificate:
-            at = np.array(examples[:whole], dtype=np.int64)
-            if u is None:  # of a checkpoint
-                u = np.zeros(objective.n_weights)
-                for j, key in zip(at.tolist(), keys[:whole], strict=True):
-                    plane = objective.plane(j, key)
-                    u[plane.index] += objective.c[j] * n / max(whole, 1) * plane.value
-            mu = objective.cone.multipliers(u)
-            return DualCertificate(at, tuple(keys[:whole]), objective.c[at] * n / max(whole, 1), mu)
+    def init(self, objective: Any, training: Training, start: Any = None) -> SubgradientState | DescentState:
+        return DescentState(objective, self.step_size) if objective.relaxed else SubgradientState(self, objective)
 
-        if state is not None:
-            training.certificate = partial(certificate, best)
-            if training.step(training.n_iter + 1):
-                return
-        while True:
-            order = random.permutation(n)
-            for start in range(0, n, size):
-                w = feasible(objective, total / max(seen, 1))
-                part = np.sort(order[start : start + size])
-                answer = objective.ask(w, part)
-                for j, key in zip(part.tolist(), answer.keys, strict=True):
-                    plane = objective.plane(j, key)
-                    total[plane.index] += n * objective.c[j] * plane.value
-                    offset += n * objective.c[j] * plane.offset
-                    examples.append(j)
-                    keys.append(key)
-                seen += len(part)
-                steps += 1
-                mean += 2.0 / (steps + 1) * (feasible(objective, total / seen) - mean)
-            last = feasible(objective, total / seen)
-            dual = offset / seen - 0.5 * float(last @ last)
-            if training.bound(dual, partial(certificate, seen, total / seen)):
-                best = seen
-            for w in (mean, last) if self.averaged else (last,):
-                w = feasible(objective, w)
-                answer = certain(objective, w, objective.ask(w), training.dual, self.tol, training.seconds_left)
-                training.offer(w, objective.primal(w, np.maximum(answer.upper, 0.0)), is_exact(answer))
-            if training.step(training.n_iter + 1):
-                return
+    def step(self, state: SubgradientState | DescentState, training: Training) -> None:
+        """A pass over all examples, or some steps on the dual bound."""
+        state.step(training)
+
+
+@dataclass(eq=False)
+class SubgradientState:
+    """The sum of all planes seen, and which they were.
+
+    Attributes
+    ----------
+    total : ndarray
+        Sum of the vectors of planes, ``offset`` that of their constants, of ``seen`` examples in ``steps`` steps.
+    mean : ndarray
+        Average of the weights, the later ones counting more.
+    best : int
+        Planes of the best bound so far; ``best_mean`` is the mean of their vectors.
+    """
+
+    learner: Subgradient = field(metadata=REBUILT)
+    objective: PlaneObjective = field(metadata=REBUILT)
+    random: np.random.Generator = field(init=False)
+    total: np.ndarray = field(init=False)
+    mean: np.ndarray = field(init=False)
+    best_mean: np.ndarray = field(init=False)
+    offset: float = 0.0
+    seen: int = 0
+    steps: int = 0
+    best: int = 0
+    examples: list[int] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = np.random.default_rng(self.learner.random_state)
+        self.total, self.mean, self.best_mean = (np.zeros(self.objective.n_weights) for _ in range(3))
+
+    def step(self, training: Training) -> None:
+        """A pass over all examples, then the bound and the objective at its end."""
+        objective, learner, n = self.objective, self.learner, self.objective.n_examples
+        size = learner.batch or max(1, -(-n // _TUNING.batches))
+        order = self.random.permutation(n)
+        for start in range(0, n, size):
+            self._take(np.sort(order[start : start + size]))
+        last = objective.repair(self.total / self.seen)
+        dual = self.offset / self.seen - 0.5 * float(last @ last)
+        if training.bound(dual, self.certificate):
+            self.best, self.best_mean = self.seen, self.total / self.seen
+        for w in (self.mean, last) if learner.averaged else (last,):
+            w = objective.repair(w)
+            answer = objective.tighten_brackets(w, objective.ask(w), training.dual, learner.tol, training.seconds_left)
+            training.offer(w, objective.primal(w, np.maximum(answer.upper, 0.0)), answer.is_proven)
+
+    def _take(self, part: np.ndarray) -> None:
+        """One step: the planes of some examples at the present weights."""
+        objective, n = self.objective, self.objective.n_examples
+        w = objective.repair(self.total / max(self.seen, 1))
+        for j, key in zip(part.tolist(), objective.ask(w, part).keys, strict=True):
+            plane = objective.plane(j, key)
+            self.total[plane.index] += n * objective.c[j] * plane.value
+            self.offset += n * objective.c[j] * plane.offset
+            self.examples.append(j)
+            self.keys.append(key)
+        self.seen += len(part)
+        self.steps += 1
+        self.mean += 2.0 / (self.steps + 1) * (objective.repair(self.total / self.seen) - self.mean)
+
+    def certificate(self) -> DualCertificate:
+        """The average of all planes up to the best bound."""
+        c, n = self.objective.c, self.objective.n_examples
+        at = np.array(self.examples[: self.best], dtype=np.int64)
+        mu = self.objective.cone.multipliers(self.best_mean)
+        return DualCertificate(at, tuple(self.keys[: self.best]), c[at] * n / max(self.best, 1), mu)

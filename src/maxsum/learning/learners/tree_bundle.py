@@ -12,11 +12,10 @@ from ...kernels.design import Design
 from ...kernels.dual_bound import add_tree_labellings
 from ...kernels.planes import Scratch, largest_difference
 from ...models.cone import Cone
+from ..dual.dual_bound import BoundPoint, DualBound
 from ..dual.planes import PlaneStore
 from ..dual.pseudo_marginals import PseudoMarginals
-from ..objectives.dual_bound import BoundPoint, DualBound
 from ..objectives.margin import scratch_for
-from .block_frank_wolfe import feasible
 
 
 @dataclass(frozen=True)
@@ -152,6 +151,7 @@ class TreeBundle:
 
     @property
     def tree_store(self) -> PlaneStore:
+        """The planes of the trees; there are some after the first answer."""
         assert self.store is not None
         return self.store
 
@@ -202,7 +202,7 @@ class TreeBundle:
         self.dual = store.value
         n, value = self.objective.n_weights, store.weights.value
         turn = value[n:].reshape(self.centre.shape)
-        return feasible(self.objective, value[:n]), self.centre + self.trees.root * turn, self.dual
+        return self.objective.repair(value[:n]), self.centre + self.trees.root * turn, self.dual
 
     def add(self, point: BoundPoint, w: np.ndarray, phi: np.ndarray, least: float) -> int:
         """A labelling for each tree that does not have it; returns how many. If all have it, the next solution takes more passes."""
@@ -219,3 +219,14 @@ class TreeBundle:
         add_tree_labellings(copies, planes, self.trees.c, node, edge)
         rest = np.where(self.objective.c > 0, 0.0, 1.0)
         return self.bound.settled(node, edge, rest)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        own = {"random": self.random, "passes": self.passes, "centre": self.centre, "scale": self.scale}
+        return own | {"store": self.tree_store.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """What `state` gave."""
+        self.random, self.passes, self.store = state["random"], state["passes"], None
+        self.recentre(state["centre"], state["scale"])
+        self.tree_store.restore(state["store"])

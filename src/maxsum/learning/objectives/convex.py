@@ -12,8 +12,9 @@ from ...losses import Loss, as_loss
 from ...models.bound import Encoded
 from ...models.convex import ConvexBound, one_hot
 from ...models.matrices import Definite
+from .base import as_sample_weight, check_C
 from .energy import Energies
-from .margin import _sample_weight, check_C, loss_table
+from .margin import loss_table
 from .smooth import SmoothObjective
 
 _ROUNDING = 1e-9  # eigenvalues that are cut off at the floor come out so near to it, relative to the weights
@@ -48,7 +49,7 @@ class ConvexObjective(SmoothObjective):
             raise InvalidSampleError("the model was bound without labels; give them to bind().")
         self.model, self.loss = model, as_loss(loss)
         self.n_weights, self.n_examples, self.free = model.n_weights, model.n_examples, model.free
-        self.sample_weight = _sample_weight(sample_weight, model.n_examples)
+        self.sample_weight = as_sample_weight(sample_weight, model.n_examples)
         self._weigh(C)
         self.inside = np.arange(model.n_labels) < model.data.n_states[:, None]
         self.loss_table = loss_table(model.base, self.loss)
@@ -63,10 +64,6 @@ class ConvexObjective(SmoothObjective):
         if ratio != 1.0:
             self._weigh(C)
             self._rescale(ratio)
-
-    def _weigh(self, C: float) -> None:
-        self.C = float(C)
-        self.c = self.C * self.sample_weight / self.sample_weight.sum()
 
     def _rescale(self, ratio: float) -> None:
         """Follow a change of C by this factor; ``c`` has changed already. What evaluations use must not depend on earlier values of C."""

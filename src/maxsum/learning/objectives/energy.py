@@ -17,7 +17,10 @@ from ...models.convex import ConvexBound, Counts, check_edge_features, count_end
 from ...qp.block_form import BlockForm, block_rows
 from ...qp.simplex import SimplexQPResult, minimise_simplex_qp
 
-_OWN_BLOCKS = 1 << 25
+_OWN_BLOCKS = 1 << 25  # numbers in own blocks for mixtures of matrices: 256 MB; with more, products add matrices up
+_SYMMETRIC = 1e-9  # of the largest entry: a matrix whose halves differ by more was not meant to be symmetric
+_SEMIDEFINITE = 1e-8  # of the largest entry, what an eigenvalue may be below 0: that of a singular matrix after rounding
+_DENSE = 500  # rows up to which all eigenvalues are computed: a second at most, and no iteration that may fail
 
 
 class Minimum(NamedTuple):
@@ -269,6 +272,7 @@ class Example:
         self.shape = (size, size)
 
     def matvec(self, x: np.ndarray) -> np.ndarray:
+        """The quadratic form of the example times a vector of its allowed labels."""
         rows = slice(self.first, self.last)
         own, out = self.x[rows], self.out[rows]
         own[self.mask] = x
@@ -290,22 +294,23 @@ class MatrixOperator:
         if not np.isfinite(values).all():
             raise InvalidSampleError(f"{what} holds a number that is not finite.")
         skew, size = abs(own - own.T).max() if own.shape[0] else 0.0, np.abs(values).max(initial=0.0)
-        if skew > 1e-9 * size:
+        if skew > _SYMMETRIC * size:
             raise InvalidSampleError(f"{what} is not symmetric: entries differ by {skew:.3g}. Pass (Q + Q.T) / 2.")
         low = _least_eigenvalue(own)
-        if low < -1e-8 * max(float(size), 1e-300):
+        if low < -_SEMIDEFINITE * max(float(size), 1e-300):
             raise InvalidSampleError(
                 f"{what} is not positive semidefinite: it has the eigenvalue {low:.6g}, wanted >= 0. Add {-low:.6g} to its diagonal."
             )
         self.matrix, self.shape = own, own.shape
 
     def apply(self, x: np.ndarray) -> np.ndarray:
+        """The matrix times a vector, or times each column."""
         return np.asarray(self.matrix @ x)
 
 
 def _least_eigenvalue(matrix: Any) -> float:
     n = matrix.shape[0]
-    if n <= 500:
+    if n <= _DENSE:
         dense = matrix.toarray() if sparse.issparse(matrix) else matrix
         return float(np.linalg.eigvalsh(dense)[0]) if n else 0.0
     from scipy.sparse.linalg import eigsh

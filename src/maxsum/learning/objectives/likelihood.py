@@ -10,36 +10,30 @@ On forests and graphs of small width :math:`\log Z` is exact; elsewhere it is re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ...core.elimination import elimination_order
-from ...core.errors import CertificateError, InvalidSampleError, UnsupportedProblemError
+from ...core.errors import CertificateError, InvalidSampleError
 from ...core.problem import Problem
 from ...inference.log_elimination import eliminate
 from ...inference.log_partition import MAX_CELLS, LogPartition
 from ...models.bound import BoundModel, Encoded, Tables
 from ...models.multilabel import MultiLabelBound
 from ..certificate import Check, Proven
-from ..driver import LearningCallback, Training
-from ..learners.limited_memory import minimise
-from ..learners.quasi_newton import ProjectedQuasiNewton
 from ..proofs.evaluation import Slacks, total, trees
 from ..proofs.feature_sums import EPS, PAIRWISE, FeatureSum
 from ..proofs.forests import Forest, Scores, beliefs, log_sums, scores_of
 from ..proofs.tangents import marginal_tangent
-from ..result import LearningResult
-from .margin import _sample_weight, check_C
+from .base import as_sample_weight, check_C
 from .smooth import Evaluation, SmoothObjective
 
-_FIRST_SHARE = 1e-2
-_LAST_SHARE = 1e-13
 _PROOF = 1e-12  # how far a bound may be from its minimum in a check, for a node: far below what claims are held to
-_THIN = 0.3
-_VECTORS, _FEWEST = 2**27, 5
+_THIN = 0.3  # share of nonzeros of dense features below which products of them are faster as those of a sparse matrix
+_TINIEST = 1e-300  # in the place of 0 under a fraction
+_ULPS = 1e-13  # of a value: what rounding can hide in sums over all examples
 
 
 class Marginals(NamedTuple):
@@ -103,7 +97,6 @@ class LikelihoodObjective(SmoothObjective):
         model.refuse_cliques("the likelihood")
         if model.labels is None:
             raise InvalidSampleError("the model was bound without labels; give them to bind().")
-        model.refuse_cliques("LikelihoodObjective")
         if model.has_forbidden:
             raise InvalidSampleError(
                 "the model forbids pairs of labels (-inf), for which no weights are learned by likelihood; train with surrogate='margin'."
@@ -115,7 +108,7 @@ class LikelihoodObjective(SmoothObjective):
             )
         self.model, self.cone, self.n_jobs, self.max_rounds = model, model.cone, n_jobs, max_rounds
         self.n_weights, self.n_examples, self.free = model.n_weights, model.n_examples, model.cone.is_free
-        self.sample_weight = _sample_weight(sample_weight, self.n_examples)
+        self.sample_weight = as_sample_weight(sample_weight, self.n_examples)
         self.set_C(C)
         data = model.data
         self._features = _Features(model)
@@ -128,19 +121,13 @@ class LikelihoodObjective(SmoothObjective):
         self._shares = size / max(1, int(size.sum()))
         self.allowed = 0.0 if self.exact.all() else -1.0
 
-    def set_C(self, C: float) -> None:
-        """Change the regularisation."""
-        check_C(C)
-        self.C = float(C)
-        self.c = self.C * self.sample_weight / self.sample_weight.sum()
-
     def value_and_gradient(self, w: np.ndarray) -> Evaluation:
         """Value and gradient at ``w``; with cycles, as exact as was asked for (see `tighten`)."""
         w = np.ascontiguousarray(w, dtype=np.float64)
         if self.allowed < 0:
             lower, upper, _ = self._sums(w, np.full(self.n_examples, np.inf))
-            self.allowed = _FIRST_SHARE * (0.5 * float(w @ w) + max(0.0, float(self.c @ upper)))
-        weight = np.maximum(self.c, 1e-300)
+            self.allowed = self.accuracy.first * (0.5 * float(w @ w) + max(0.0, float(self.c @ upper)))
+        weight = np.maximum(self.c, _TINIEST)
         lower, upper, gradient = self._sums(w, self.allowed * self._shares / weight)
         error = float(self.c @ (upper - lower))
         return Evaluation(0.5 * float(w @ w) + float(self.c @ lower), gradient, max(error, 0.0))
@@ -173,12 +160,8 @@ class LikelihoodObjective(SmoothObjective):
     def project(self, w: np.ndarray) -> np.ndarray:
         return w if self.free else self.cone.project(w).weights
 
-    def tighten(self, allowed: float) -> bool:
-        floor = _LAST_SHARE * (1.0 + float(self.c.sum()) * len(self._rows))
-        if not 0 <= allowed < self.allowed or self.allowed <= floor:
-            return False
-        self.allowed = max(allowed, floor)
-        return True
+    def least_error(self) -> float:
+        return self.accuracy.last * (1.0 + float(self.c.sum()) * len(self._rows))
 
     def tangent(self, w: np.ndarray, check: Check) -> FeatureSum:
         return self._proof(np.ascontiguousarray(w, dtype=np.float64), check)[0]
@@ -221,7 +204,7 @@ class LikelihoodObjective(SmoothObjective):
             own = marginal_tangent(model, none, self.c, narrow, node, edge, (0.0, 0.0), 0.0, check)
             size = float(np.abs(own.vector) @ np.abs(w))
             value = float(self.c[narrow] @ high[narrow]) + float(own.vector @ w)
-            slip = float(self.c[narrow] @ error[narrow]) + PAIRWISE * size + float(own.error @ np.abs(w)) + 1e-13 * abs(value)
+            slip = float(self.c[narrow] @ error[narrow]) + PAIRWISE * size + float(own.error @ np.abs(w)) + _ULPS * abs(value)
             tangent = tangent + own._replace(value=value, value_error=slip)
         if self.partition.reweighted is not None:
             words.append("the tree-reweighted bound at given messages")
@@ -269,8 +252,8 @@ class LikelihoodObjective(SmoothObjective):
             tables = self.model.tables(w)
             kinds = tables.bank[self.partition._table] * self.partition._factor[:, None, None]
             given = part.take(self._features.unary(w)), kinds, self.partition._kind[part.edge_rows]
-            weight = np.maximum(self.c, 1e-300)
-            allowed = _PROOF * self._shares * max(float(self.c.sum()), 1e-300) * len(self._rows) / weight
+            weight = np.maximum(self.c, _TINIEST)
+            allowed = _PROOF * self._shares * max(float(self.c.sum()), _TINIEST) * len(self._rows) / weight
             found = own.bracket(*given, allowed[part.examples], self.max_rounds)
             node[part.nodes], edge[part.edge_rows] = found.node, found.edge
             high[part.examples] = self._reweighted_bound(scores, own.messages, check)
@@ -323,47 +306,6 @@ class LikelihoodObjective(SmoothObjective):
         if n == self.n_examples:
             return "sums over labellings are exact"
         return f"sums over labellings are exact for {n} of {self.n_examples} samples, and a tree-reweighted upper bound for the others"
-
-
-@dataclass(frozen=True)
-class MaximumLikelihood(ProjectedQuasiNewton):
-    """The learner of likelihoods: L-BFGS, projected for a cone, with a proven gap as the objective is strongly convex.
-
-    ``extra`` of the result says with ``sums`` whether sums over labellings are ``"exact"`` or, for some sample, a ``"bound"``: then
-    ``objective`` and ``lower_bound`` are those of the bound, which is never below the negative log-likelihood. With very many weights
-    ``memory`` is cut down.
-    """
-
-    def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
-        """Minimise a `LikelihoodObjective`.
-
-        Parameters
-        ----------
-        objective : LikelihoodObjective
-        callback : callable, optional
-            Called with a `LearningPoint` after each iteration; a true return value stops the training.
-        init : array-like, shape (n_weights,), optional
-            Weights to start from.
-        """
-        if not isinstance(objective, LikelihoodObjective):
-            raise UnsupportedProblemError(
-                f"MaximumLikelihood got a {type(objective).__name__}, wanted a LikelihoodObjective. Other smooth objectives: "
-                "ProjectedQuasiNewton."
-            )
-        result = super().fit(objective, callback, init)
-        result.extra["sums"] = "exact" if objective.exact.all() else "bound"
-        w = result.weights if objective.free else objective.cone.repair(result.weights)
-        if np.array_equal(w, result.weights):
-            return result
-        found = objective.ask(w)
-        return replace(result, weights=w, objective=found.value + found.error)
-
-    def _run(self, objective: Any, training: Training, init: Any) -> None:
-        few = max(_FEWEST, _VECTORS // (2 * max(1, objective.n_weights)) - 1)
-        if objective.free and objective.exact.all():
-            minimise(objective, training, init, min(self.memory, few))
-        else:
-            ProjectedQuasiNewton._run(replace(self, memory=min(self.memory, few)), objective, training, init)
 
 
 class _Features:

@@ -21,7 +21,9 @@ from .convex import ConvexObjective, energies_at
 from .energy import Energies
 from .smooth import Evaluation
 
-_LEFT_OVER = 1e-4
+_LEFT_OVER = 1e-4  # relative residual with which gradients are still of some use; with more the systems count as unsolvable
+_CHECKED = 1e-12  # residual behind a proof, where no direct solver takes the operators
+_ULPS = 1e-13  # of the value and of a label: what rounding can hide in a loss
 
 
 class Solved(NamedTuple):
@@ -169,7 +171,7 @@ class LogisticObjective(ConvexObjective):
         # the least eigenvalue of the form is at least the ridge, so that scores are off by at most residual / ridge
         off = float(np.sqrt((left * left).sum())) / self.model.spec.ridge
         value = 0.5 * float((w * w).sum()) + self._loss(self._solved)[0]
-        error = 2.0 * off * float(np.sqrt((self.node_weight**2).sum())) + 1e-13 * abs(value) * (1 + self.truth.shape[1])
+        error = 2.0 * off * float(np.sqrt((self.node_weight**2).sum())) + _ULPS * abs(value) * (1 + self.truth.shape[1])
         return Proven(
             value - error, value + error, 2 * error, "objective by a sparse direct solver, its residual in plain numpy"
         )
@@ -178,7 +180,7 @@ class LogisticObjective(ConvexObjective):
         """The value with scores from a sparse direct solver (from tight conjugate gradients with operators)."""
         self.energies.at(w)
         if self.energies.operators is not None:
-            mu = LinearSystems(self.energies, 1e-12).solve(-self.energies.theta).x
+            mu = LinearSystems(self.energies, _CHECKED).solve(-self.energies.theta).x
         else:
             from scipy.sparse.linalg import spsolve
 

@@ -1,4 +1,4 @@
-r"""LPObjective: the hinge with the dual bound of the linear relaxation inside (LP-M3N, paper 000)."""
+r"""LPObjective: the hinge with the dual bound of the linear relaxation inside (LP-M3N, Franc & Laskov 2011)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.errors import InvalidSampleError
+from ...core.parameters import Real, check_value
 from ...core.problem import Problem
 from ...core.result import Result
 from ...inference.dispatch import solve
@@ -15,14 +16,18 @@ from ...inference.finisher import LPFinisher
 from ...losses import Loss
 from ...models.bound import BoundModel
 from ..certificate import Check, Proven
-from ..oracles.exact import ForestOracle, Key, Oracle
+from ..oracles.base import Key, Oracle
+from ..oracles.exact import ForestOracle
 from ..oracles.relaxed import Relaxed, RelaxedOracle
-from .margin import MarginObjective, Plane
+from .base import Plane
+from .margin import MarginObjective
 
 if TYPE_CHECKING:
     from ..proofs.feature_sums import FeatureSum
 
-_LARGE = 200_000
+_LP_ENTRIES = 200_000  # of edge tables, up to which a check solves the linear program of an example: seconds
+_LP_SECONDS = 10.0  # for it
+_LP_TOLERANCE = 1e-8  # its relative gap, below what claims about brackets are held to (`maxsum.learning.certificate.LOOSE`)
 
 
 class LPObjective(MarginObjective):
@@ -47,7 +52,7 @@ class LPObjective(MarginObjective):
     smoothing : float
         Temperature of the entropy-smoothed bound; 0 for the bound itself. Learners: `SmoothedLP` above 0, any other at 0.
     oracle : object, optional
-        With a method ``answer`` as those of `maxsum.learning.oracles.exact`.
+        With a method ``answer`` as those of `maxsum.learning.oracles`.
     sample_weight : array-like, optional
     n_jobs : int
         Threads over examples.
@@ -67,10 +72,8 @@ class LPObjective(MarginObjective):
         sample_weight: Any = None,
         n_jobs: int = 1,
     ):
-        if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float, np.number)) or not 0 <= smoothing < np.inf:
-            raise InvalidSampleError(
-                f"smoothing is {smoothing!r}, wanted a temperature >= 0; 0 for the linear relaxation itself."
-            )
+        wanted = "a temperature >= 0; 0 for the linear relaxation itself"
+        check_value("smoothing", smoothing, Real(0.0, below=np.inf, wanted=wanted))
         if model.has_forbidden:
             raise InvalidSampleError(
                 "the model forbids pairs of labels (-inf), where the linear relaxation has no finite messages to learn with; "
@@ -134,8 +137,8 @@ class LPObjective(MarginObjective):
         from ..proofs.evaluation import hinge
 
         def relax(problem: Problem, known: Result, seconds: float) -> Result | None:
-            finisher = LPFinisher(tol=1e-8, time_limit=min(10.0, seconds))
-            small = problem.n_edges * problem.n_labels**2 <= _LARGE and finisher.supports(problem).ok
+            finisher = LPFinisher(tol=_LP_TOLERANCE, time_limit=min(_LP_SECONDS, seconds))
+            small = problem.n_edges * problem.n_labels**2 <= _LP_ENTRIES and finisher.supports(problem).ok
             return finisher.solve(problem, init=known) if small else None
 
         return hinge(self, w, check, goal, relax)
@@ -158,3 +161,18 @@ class LPObjective(MarginObjective):
             undecided += 0 if closed else problem.n_nodes - fixed
         n_nodes = max(1, len(self.design.truth))
         return {"tight": tight / max(1, self.n_examples), "undecided": undecided / n_nodes}
+
+
+def check_lp(objective: Any, name: str) -> None:
+    """Refuse objectives without a dual bound whose messages are all finite."""
+    if not isinstance(objective, MarginObjective):
+        raise InvalidSampleError(
+            f"{name} got a {type(objective).__name__}, wanted the lp surrogate: an objective of a model with node and edge features."
+        )
+    if objective.model.labels is None:
+        raise InvalidSampleError("the model was bound without labels; give them to bind().")
+    if objective.model.has_forbidden:
+        raise InvalidSampleError(
+            f"{name}: the model forbids pairs of labels (-inf), where the linear relaxation has no finite messages to learn with; "
+            'wanted finite tables. Train with surrogate="margin".'
+        )

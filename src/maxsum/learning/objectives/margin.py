@@ -1,205 +1,32 @@
-r"""The objective that every learner minimises, and all that a learner sees of the data.
-
-.. math:: F(w) = \tfrac12\|w\|^2 + \sum_j c_j\,\xi_j(w),\qquad w \in \text{cone},\qquad c_j = C\,s_j / \textstyle\sum_i s_i
-"""
+"""MarginObjective: the margin-rescaled hinge of structured labellings, exact or with a proven bracket."""
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.errors import CertificateError, InvalidSampleError, OracleError
+from ...core.errors import InvalidParameterError, OracleError
 from ...core.problem import Problem
-from ...inference.base import Solver
-from ...inference.dispatch import TABLE
-from ...kernels.clock import Clock
 from ...kernels.design import Design
 from ...kernels.planes import Scratch, largest_difference, values
-from ...kernels.vectors import inner
 from ...losses import Hamming, Loss, as_loss
 from ...models.bound import BoundModel
-from ...models.cone import Cone
 from ..certificate import Check, Proven
-from ..oracles.exact import BracketOracle, ForestOracle, Key, Oracle, SolverOracle, augmented
+from ..oracles.base import Effort, Key, Oracle
+from ..oracles.choice import choose_oracle
+from .base import Answer, Plane, PlaneObjective
 
 if TYPE_CHECKING:
     from ..proofs.feature_sums import FeatureSum
 
-_SEARCH_EFFORT = 3
 _MOVED = 2**22  # nodes and edges of planes that are summed at once: about 200 MB
-_FEATURES = 64  # numbers that may have been added up in one entry of a plane, beside planes themselves
 
 
-class Plane(NamedTuple):
-    r"""A linear lower bound on the slack of one example: :math:`\xi_j(w) \ge b - \langle w, z\rangle`.
-
-    ``key`` says where it comes from (the labelling), so that anyone can make it again.
-    """
-
-    example: int
-    offset: float
-    index: np.ndarray  # type: ignore[assignment]
-    value: np.ndarray
-    key: Key
-
-
-class Answer(NamedTuple):
-    """What an oracle found at ``w``: for each example the key of its most violated plane, the slack of that plane, and a proven
-    upper bound on the slack of any."""
-
-    examples: np.ndarray
-    keys: list[Key]
-    value: np.ndarray
-    upper: np.ndarray
-
-
-class Objective(ABC):
-    """What margin and trivial surrogates share: example weights, counters, the primal value.
-
-    Attributes
-    ----------
-    n_examples, n_weights : int
-    c : ndarray, shape (n_examples,)
-        Weight of each slack: ``C * sample_weight / sum(sample_weight)``.
-    cone : Cone
-    exact : bool
-        Whether ``upper`` of an answer equals the slack.
-    relaxed : bool
-        Whether answers may be pseudo-marginals.
-    n_calls : int
-        Oracle calls, one an example.
-    seconds : float
-        Wall time in oracles.
-    """
-
-    exact = True
-    relaxed = False
-    design: Design
-
-    def __init__(self, n_examples: int, cone: Cone, C: float, sample_weight: Any = None, n_jobs: int = 1):
-        self.n_examples, self.cone, self.n_jobs = n_examples, cone, n_jobs
-        self.sample_weight = _sample_weight(sample_weight, n_examples)
-        self.set_C(C)
-        self.n_calls, self.seconds = 0, 0.0
-
-    @property
-    def n_weights(self) -> int:
-        return self.cone.n_weights
-
-    def set_C(self, C: float) -> None:
-        """Change the regularisation; planes do not depend on it. This is the only place that sets ``C`` and ``c``."""
-        check_C(C)
-        self.C = float(C)
-        self.c = self.C * self.sample_weight / self.sample_weight.sum()
-
-    def ask(self, w: np.ndarray, examples: np.ndarray | None = None, effort: int = 0) -> Answer:
-        """The most violated planes of some examples (all by default) at ``w``."""
-        examples = np.arange(self.n_examples) if examples is None else np.asarray(examples, dtype=np.int64)
-        started = time.perf_counter()
-        answer = self._ask(w, examples, effort)
-        self.seconds += time.perf_counter() - started
-        self.n_calls += len(examples)
-        return answer
-
-    def close(self, w: np.ndarray, answer: Answer, allowed: float, efforts: Sequence[int], seconds: float = np.inf) -> Answer:
-        """The answer with more effort where its bracket is open, until ``c @ (upper - value) <= allowed``.
-
-        Parameters
-        ----------
-        allowed : float
-            Part of the objective that the oracle may leave unproven.
-        efforts : sequence of int
-            What to try, in this order (see the oracles).
-        seconds : float
-            No new call is made after this time.
-        """
-        value, upper, keys = answer.value.copy(), answer.upper.copy(), list(answer.keys)
-        clock = Clock(seconds)
-        for effort in efforts:
-            loose = self.c[answer.examples] * (upper - np.maximum(value, 0.0))
-            order = np.argsort(-loose, kind="stable")
-            enough = int(np.searchsorted(-(loose.sum() - np.cumsum(loose[order])), -0.5 * allowed)) + 1
-            if loose.sum() <= allowed:
-                break
-            chosen = order[:enough][loose[order[:enough]] > 0]
-            for part in np.split(chosen, range(1, len(chosen))) if effort >= _SEARCH_EFFORT else [chosen]:
-                if not len(part) or clock.left <= 0:
-                    break
-                better = self.ask(w, answer.examples[part], effort)
-                for i, new, bound, key in zip(part, better.value, better.upper, better.keys, strict=True):
-                    if new > value[i]:
-                        value[i], keys[i] = new, key
-                    upper[i] = max(value[i], min(upper[i], bound))
-        return Answer(answer.examples, keys, value, upper)
-
-    @abstractmethod
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer: ...
-
-    @abstractmethod
-    def plane(self, j: int, key: Key) -> Plane:
-        """The plane that a key stands for."""
-
-    @abstractmethod
-    def evaluate(self, w: np.ndarray) -> float:
-        """The objective at ``w`` by an independent way, for certificates: an upper bound where slacks are relaxed."""
-
-    def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
-        """`evaluate` as a rigorous bracket, for certificates; no more effort is made once the objective is proven to be ``goal`` or less."""
-        high = self.evaluate(w)
-        return Proven(0.5 * float(inner(w, w)), high, 1e-12 * abs(high), "objective by the objective's own evaluation")
-
-    def sum_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray, check: Check) -> FeatureSum:
-        r""":math:`\sum_i\alpha_i z_i` and :math:`\sum_i\alpha_i b_i` from the keys, which are checked, with bounds on rounding errors."""
-        from ..proofs.feature_sums import EPS, FeatureSum
-
-        u, size, value = np.zeros(self.n_weights), np.zeros(self.n_weights), 0.0
-        check.expect(len(keys))
-        for j, key, share in zip(examples.tolist(), keys, alpha.tolist(), strict=True):
-            plane = self.plane(j, key)
-            u[plane.index] += share * plane.value
-            size[plane.index] += share * np.abs(plane.value)
-            value += share * plane.offset
-            check.step()
-        few = (len(keys) + _FEATURES) * EPS
-        return FeatureSum(u, few * size, value, few * abs(value))
-
-    def exact_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray) -> tuple[Any, Any]:
-        """The sums of `sum_planes` in rational arithmetic."""
-        raise CertificateError(
-            f"the certificate of a {type(self).__name__} cannot be checked in rational arithmetic; leave exact=True out, or train in memory."
-        )
-
-    def content(self) -> Iterable[np.ndarray]:
-        """Arrays that tell these data from others."""
-        return (*self.design, self.cone.nonneg, *self.cone.tables)
-
-    @cached_property
-    def digest(self) -> bytes:
-        """SHA-256 of the data, without the weights of examples."""
-        from ..checkpoint import digest_arrays
-
-        return digest_arrays(self.content())
-
-    def state(self) -> dict[str, np.ndarray]:
-        """What oracles remember, for a checkpoint."""
-        return {}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:  # noqa: B027
-        """The state that `state` gave; nothing by default."""
-
-    def primal(self, w: np.ndarray, slack: np.ndarray) -> float:
-        r""":math:`\tfrac12\|w\|^2 + \sum_j c_j\,\xi_j`."""
-        return float(0.5 * inner(w, w) + inner(self.c, slack))
-
-
-class MarginObjective(Objective):
+class MarginObjective(PlaneObjective):
     r"""Margin-rescaled hinge: :math:`\xi_j(w) = \max_y L(y_j, y) - \langle w, z_j(y)\rangle`, with
-    :math:`z_j(y) = \Psi(x_j, y_j) - \Psi(x_j, y)`; problems (21) and (23) of 003.
+    :math:`z_j(y) = \Psi(x_j, y_j) - \Psi(x_j, y)`; problems (21) and (23) of Franc & Savchynskyy 2008.
 
     Parameters
     ----------
@@ -244,7 +71,7 @@ class MarginObjective(Objective):
         """Work space for kernels."""
         return scratch_for(self.design, self.size, self.n_weights, capacity)
 
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> Answer:
         keys, gap = self.oracle.answer(w, examples, effort, self.n_jobs)
         if self._foreign and not np.isfinite(gap).all():
             j = int(examples[np.flatnonzero(~np.isfinite(gap))[0]])
@@ -345,45 +172,11 @@ def loss_table(model: BoundModel, loss: Loss) -> np.ndarray:
     return np.ascontiguousarray(table)
 
 
-def choose_oracle(model: BoundModel, design: Design, oracle: Any) -> Oracle:
-    """The oracle that fits the graphs and the cone: see `MarginObjective`."""
-    if oracle is not None:
-        if isinstance(oracle, (str, Solver)) or callable(oracle):
-            name = oracle if isinstance(oracle, str) else type(oracle).__name__
-            exact = name in ("TreeDP", "MaxFlow", "JunctionTree", "Exhaustive")
-            return BracketOracle(model, design) if name == "bracket" else SolverOracle(model, design, oracle, exact)
-        if hasattr(oracle, "answer"):
-            return oracle
-        raise InvalidSampleError(f"oracle is {oracle!r}, wanted None, a solver, its name, or a function of a Problem.")
-    if model.is_forest:
-        return ForestOracle(model, design)
-    random = np.random.default_rng(0).standard_normal(model.n_weights)
-    for probe in (random, -random):
-        w = model.cone.repair(model.cone.project(probe).weights)
-        for problem in augmented(model, design.loss, w, range(min(model.n_examples, 8))):
-            if (problem.n_edges or len(problem.cliques)) and not any(row.fits(problem) for row in TABLE):
-                return BracketOracle(model, design)
-    return SolverOracle(model, design, None, True)
-
-
 def refuse_oracle(learner: Any, objective: Any) -> None:
     """For learners that ask no oracle: refuse one that was given, which would be ignored."""
     if getattr(objective, "oracle_given", False):
         name = type(learner).__name__
-        raise InvalidSampleError(
+        raise InvalidParameterError(
             f"an oracle is given ({type(objective.oracle).__name__}), but {name} asks none, wanted oracle=None with it. Learners that ask the "
             "oracle: BlockFrankWolfe, CuttingPlane."
         )
-
-
-def check_C(C: Any) -> None:
-    """Refuse what is not a positive number."""
-    if isinstance(C, bool) or not isinstance(C, (int, float, np.number)) or not 0 < C < np.inf:
-        raise InvalidSampleError(f"C is {C!r}, wanted a finite number > 0.")
-
-
-def _sample_weight(given: Any, n_examples: int) -> np.ndarray:
-    weight = np.ones(n_examples) if given is None else np.asarray(given, dtype=np.float64)
-    if weight.shape != (n_examples,) or not (np.isfinite(weight) & (weight >= 0)).all() or not weight.sum() > 0:
-        raise InvalidSampleError(f"sample_weight is {given!r}, wanted {n_examples} finite numbers >= 0 that are not all 0.")
-    return weight

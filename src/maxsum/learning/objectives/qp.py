@@ -1,4 +1,4 @@
-r"""Surrogate ``qp``: the margin-rescaled hinge of a convex QP relaxation (001 §4.2), smooth in the weights."""
+r"""Surrogate ``qp``: the margin-rescaled hinge of a convex QP relaxation (Jancsary, Nowozin & Rother 2013, §4.2), smooth in the weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from .convex import ConvexObjective, energies_at
 from .energy import Minimum
 from .smooth import Evaluation
 
-_EXACT = 1e-12
+_EXACT = 1e-12  # of the largest loss: gaps of the relaxations that are not made smaller, as float64 could not tell them
+_LEAST_LOSS = 1e-9  # of the largest loss of an example: that of one without any, whose share of the accuracy must not be 0
 
 
 class SlackBrackets(NamedTuple):
@@ -31,7 +32,7 @@ class SlackBrackets(NamedTuple):
 
 
 class QPObjective(ConvexObjective):
-    r"""Large-margin learning of convex energies, (17) of 001 in the scale of this library:
+    r"""Large-margin learning of convex energies, (17) of Jancsary, Nowozin & Rother 2013 in the scale of this library:
 
     .. math:: F(w) = \tfrac12\|w\|^2 + \sum_j c_j\,\xi_j(w),\qquad
               \xi_j(w) = E_j(\psi(y_j); w) - \min_{\mu\in\Delta}\big[E_j(\mu; w) - \langle\mu, \delta(y_j)\rangle\big],
@@ -78,19 +79,15 @@ class QPObjective(ConvexObjective):
         super().__init__(model, C, loss, sample_weight, operators, n_jobs)
         self.truth_moments = self.energies.moments(self.truth, self.c)
         worst = part_sums(model.data, self.loss_table.max(axis=1, initial=0.0))
-        self.worst = np.maximum(worst, 1e-9 * max(1.0, float(worst.max(initial=0.0))))
+        self.worst = np.maximum(worst, _LEAST_LOSS * max(1.0, float(worst.max(initial=0.0))))
         self.allowed = float(accuracy) * float(self.c @ self.worst)
         self.mu: np.ndarray = self.truth
 
     def _rescale(self, ratio: float) -> None:
         self.allowed, self.truth_moments = self.allowed * ratio, self.energies.moments(self.truth, self.c)
 
-    def tighten(self, allowed: float) -> bool:
-        least = _EXACT * float(self.c @ self.worst)
-        if self.allowed <= least or not allowed < self.allowed:
-            return False
-        self.allowed = max(float(allowed), least)
-        return True
+    def least_error(self) -> float:
+        return _EXACT * float(self.c @ self.worst)
 
     def solve(self, w: np.ndarray, allowed: float | None = None, init: np.ndarray | None = None) -> Minimum:
         """Loss-augmented minimisers with :math:`\\sum_j c_j gap_j` of at most ``allowed``, equal shares for equal losses."""
@@ -111,7 +108,7 @@ class QPObjective(ConvexObjective):
         return self._evaluation(w, found)
 
     def exactly(self, w: np.ndarray) -> Evaluation:
-        return self._evaluation(w, self.solve(w, _EXACT * float(self.c @ self.worst), self.truth))
+        return self._evaluation(w, self.solve(w, self.least_error(), self.truth))
 
     def _evaluation(self, w: np.ndarray, found: Minimum) -> Evaluation:
         lower, upper = self._slacks(found)
@@ -135,7 +132,7 @@ class QPObjective(ConvexObjective):
 
     def _proposed(self, w: np.ndarray) -> np.ndarray:
         """Points near the minimisers at ``w``; nobody has to trust them."""
-        return self.solve(np.ascontiguousarray(w, dtype=np.float64), _EXACT * float(self.c @ self.worst), self.truth).mu
+        return self.solve(np.ascontiguousarray(w, dtype=np.float64), self.least_error(), self.truth).mu
 
     def evaluate(self, w: np.ndarray) -> float:
         """The objective, never from below; see `prove`."""
@@ -199,7 +196,7 @@ def predict_convex(
     max_iter: int = 5000,
     n_jobs: int = 1,
 ) -> list[ConvexPrediction]:
-    """Predictions (19) of 001 for samples, or for the training data.
+    """Predictions (19) of Jancsary, Nowozin & Rother 2013 for samples, or for the training data.
 
     Parameters
     ----------

@@ -10,11 +10,8 @@ such minorants.
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,13 +22,15 @@ from ...kernels.simplex import ends, exchange
 from ...kernels.vectors import inner
 from ..certificate import Check, LearningCertificate, Proven, multipliers, relative
 from ..result import LearningResult
+from ..state import REBUILT
+from .base import ULPS, Objective
 
 if TYPE_CHECKING:
     from ..proofs.feature_sums import FeatureSum
 
 _SHARES = 1e-9  # how far the sum of shares may be from 1; they are divided by it
+_ALLOWED = 1e-9  # relative distance at which weights count as allowed: what projections leave after rounding
 _FINAL_STEPS = 200  # pairwise steps on the shares of the proof that is handed out: few points, so they cost next to nothing
-_ULPS = 64 * np.finfo(np.float64).eps
 
 
 class Evaluation(NamedTuple):
@@ -47,15 +46,21 @@ class Evaluation(NamedTuple):
     error: float = 0.0
 
 
-class SmoothObjective(ABC):
+@dataclass(frozen=True)
+class Accuracy:
+    """How exact evaluations of an inexact objective are, as shares of its value."""
+
+    first: float = 1e-2  # of the first evaluations: learners ask for more as they come near the optimum
+    last: float = 1e-13  # nothing finer is tried: sums in float64 of that many terms are no more exact
+    proof: float = 1e-10  # of the evaluations behind a proof: below what claims are held to (`AGREE`)
+
+
+class SmoothObjective(Objective):
     """A differentiable function of weights in a closed convex set. Subclasses set ``n_weights`` and give `value_and_gradient`; a
     constrained one also `project` and ``free = False``.
 
     Attributes
     ----------
-    n_weights : int
-    n_examples : int
-        How many oracle calls one evaluation counts for.
     modulus : float
         Proven modulus of strong convexity; 0 if there is none, and then no lower bound is claimed.
     convex : bool
@@ -63,22 +68,16 @@ class SmoothObjective(ABC):
         Whether all weights are allowed.
     inexact : bool
         Whether evaluations have errors that learners make smaller as they go on.
-    c : ndarray
-        Weights of the examples; part of what tells a checkpoint's data from others.
-    n_calls : int
-    seconds : float
-        Wall time in evaluations.
+    allowed : float
+        The error that evaluations may have now; negative before the first one.
     """
 
-    n_weights: int
-    n_examples: int = 1
     modulus: float = 0.0
     convex: bool = True
     free: bool = True
     inexact: bool = False
-    c: np.ndarray = np.ones(1)
-    n_calls: int = 0
-    seconds: float = 0.0
+    allowed: float = 0.0
+    accuracy = Accuracy()
 
     @abstractmethod
     def value_and_gradient(self, w: np.ndarray) -> Evaluation | tuple[float, np.ndarray]:
@@ -90,7 +89,7 @@ class SmoothObjective(ABC):
 
     def contains(self, w: np.ndarray) -> bool:
         """Whether weights are allowed, up to rounding."""
-        return bool(np.abs(self.project(w) - w).max(initial=0.0) <= 1e-9 * (1.0 + np.abs(w).max(initial=0.0)))
+        return bool(np.abs(self.project(w) - w).max(initial=0.0) <= _ALLOWED * (1.0 + np.abs(w).max(initial=0.0)))
 
     def scale(self) -> np.ndarray:
         """How far each weight moves for a gradient of 1, up to a common factor: a guess, for learners. Weights that are projected
@@ -103,17 +102,25 @@ class SmoothObjective(ABC):
 
     def tighten(self, allowed: float) -> bool:
         """Ask for errors of at most ``allowed`` from now on; True if evaluations become more exact by it."""
-        return False
+        least = self.least_error()
+        if not 0 <= allowed < self.allowed or self.allowed <= least:
+            return False
+        self.allowed = max(float(allowed), least)
+        return True
+
+    def least_error(self) -> float:
+        """The smallest error that can be asked for."""
+        return 0.0
 
     def evaluate(self, w: np.ndarray) -> float:
-        """An upper bound on the value, for certificates, by as independent a way as there is."""
+        """The value at ``w`` from above, by `value_and_gradient`."""
         found = self.ask(w)
         return found.value + found.error
 
     def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
-        """`evaluate` as a bracket, for certificates."""
+        """`evaluate` as a bracket, for certificates: the objective's own code is its definition."""
         high = self.evaluate(w)
-        return Proven(high, high, _ULPS * abs(high), "objective by its own evaluation")
+        return Proven(high, high, ULPS * abs(high), "objective by its own evaluation")
 
     def tangent(self, w: np.ndarray, check: Check) -> FeatureSum | None:
         r"""What proves :math:`F(v) \ge \tfrac12\|v\|^2 + b - \langle z, v\rangle` for all allowed ``v``, near equality at ``w``, in plain numpy (see
@@ -133,31 +140,11 @@ class SmoothObjective(ABC):
         """An evaluation as exact as there is, which leaves no trace in the objective's state."""
         return self.ask(w)
 
-    def content(self) -> Iterable[np.ndarray]:
-        """Arrays that tell these data from others."""
-        return ()
-
-    @cached_property
-    def digest(self) -> bytes:
-        """SHA-256 of the data, without the weights of examples."""
-        from ..checkpoint import digest_arrays
-
-        return digest_arrays(self.content())
-
-    def state(self) -> dict[str, np.ndarray]:
-        """What evaluations remember, for a checkpoint."""
-        return {}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:  # noqa: B027
-        """The state that `state` gave; nothing by default."""
-
     def ask(self, w: np.ndarray) -> Evaluation:
         """`value_and_gradient`, counted, timed and checked."""
-        started = time.perf_counter()
-        given: Any = self.value_and_gradient(w)
+        with self._counted(self.n_examples):
+            given: Any = self.value_and_gradient(w)
         found = Evaluation(*given)
-        self.seconds += time.perf_counter() - started
-        self.n_calls += self.n_examples
         if found.gradient.shape != (self.n_weights,):
             raise OracleError(f"the gradient has shape {found.gradient.shape}, wanted ({self.n_weights},).")
         if not (np.isfinite(found.value) and np.isfinite(found.gradient).all() and found.error >= 0):
@@ -178,6 +165,7 @@ class Minorant(NamedTuple):
 
     @classmethod
     def of(cls, point: np.ndarray, found: Evaluation, modulus: float) -> Minorant:
+        """The minorant of an evaluation at ``point`` of a function with this modulus of strong convexity."""
         slope, square = float(inner(found.gradient, point)), 0.5 * modulus * float(inner(point, point))
         size = abs(found.value) + abs(slope) + square
         return cls(found.value - slope + square, found.gradient - modulus * point, point, size)
@@ -199,16 +187,17 @@ def dual_value(minorants: list[Minorant], alpha: np.ndarray, objective: SmoothOb
     offset = float(alpha @ np.array([one.offset for one in minorants]))
     cost, square = float(inner(slope, v)), 0.5 * m * float(inner(v, v))
     size = float(alpha @ np.array([one.size for one in minorants])) + abs(cost) + square
-    return offset + cost + square - _ULPS * size, v
+    return offset + cost + square - ULPS * size, v
 
 
+@dataclass(eq=False)
 class Bundle:
     """The last minorants of a run, and the convex combination of them that proves most."""
 
-    def __init__(self, objective: SmoothObjective, size: int):
-        self.objective, self.size = objective, size
-        self.minorants: list[Minorant] = []
-        self.alpha = np.zeros(0)
+    objective: SmoothObjective = field(metadata=REBUILT)
+    size: int
+    minorants: list[Minorant] = field(default_factory=list)
+    alpha: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def add(self, point: np.ndarray, found: Evaluation) -> None:
         """Take in an evaluation; the one that counts least makes room."""
@@ -303,7 +292,7 @@ class GradientCertificate(LearningCertificate):
         minorants = [Minorant.of(point, objective.exactly(point), objective.modulus) for point in points]
         low = dual_value(minorants, alpha / alpha.sum(), objective)[0]
         return Proven(
-            low, low, _ULPS * abs(low), "lower bound from values, gradients and projections by the objective's own code"
+            low, low, ULPS * abs(low), "lower bound from values, gradients and projections by the objective's own code"
         )
 
 

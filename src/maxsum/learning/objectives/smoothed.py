@@ -3,7 +3,7 @@ r"""LP-M3N with soft maxima: differentiable, solved by convex belief propagation
 .. math:: F_\epsilon(w, \varphi) = \tfrac12\|w\|^2 + \sum_j c_j\Big[\sum_t \epsilon\log\sum_k e^{\theta_t(k)/\epsilon}
           + \sum_e \epsilon\log\sum_{k,l} e^{\theta_e(k, l)/\epsilon} - \langle w, \Psi(x_j, y_j)\rangle\Big]
 
-with the loss-augmented scores :math:`\theta` reparametrised by the messages, as in the bound (3) of 000 (Hazan & Urtasun 2010 with
+with the loss-augmented scores :math:`\theta` reparametrised by the messages, as in the bound (3) of Franc & Laskov 2011 (Hazan & Urtasun 2010 with
 counting numbers 1). It is jointly convex, and :math:`F_0 \le F_\epsilon \le F_0 + \epsilon\sum_j c_j(\sum_t\log K_t + \sum_{uv}\log
 K_u K_v)`. With the best messages the slack of an example is :math:`\max_\mu \langle\theta, \mu\rangle + \epsilon H(\mu)` over the
 local polytope, with :math:`H` the entropies of all nodes and edges, so that every point of the polytope proves a tangent from below.
@@ -13,32 +13,25 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ...core.errors import CertificateError, InvalidSampleError, UnsupportedProblemError
+from ...core.errors import CertificateError
+from ...core.parameters import Real, WholeNumber, check_value
 from ...executors.threads import fixed_split, thread_map
 from ...kernels import smoothed as kernels
 from ...kernels.local_polytope import expected_difference
 from ...kernels.net import adjacency
 from ..certificate import Check, Proven, multipliers
-from ..driver import LearningCallback
-from ..dual.pseudo_marginals import PseudoMarginals
-from ..learners.compact_qp import check_lp, slacks
-from ..learners.quasi_newton import ProjectedQuasiNewton
 from ..proofs.evaluation import Slacks, total
 from ..proofs.feature_sums import EPS, PAIRWISE, FeatureSum
 from ..proofs.forests import scores_of
+from ..proofs.message_slacks import message_slacks
 from ..proofs.tangents import marginal_tangent
-from ..result import LearningResult
-from .margin import refuse_oracle
+from .lp import check_lp
 from .smooth import Evaluation, GradientCertificate, SmoothObjective
-
-_FIRST_SHARE = 1e-2
-_LAST_SHARE = 1e-13
-_PROOF_SHARE = 1e-10  # how far messages of a check may be from the best, relative to the objective
 
 
 class SmoothedObjective(SmoothObjective):
@@ -73,8 +66,7 @@ class SmoothedObjective(SmoothObjective):
 
     def __init__(self, objective: Any, smoothing: Any, max_rounds: int = 1000):
         self.smoothing, self.objective = check_smoothing(smoothing), objective
-        if isinstance(max_rounds, bool) or not isinstance(max_rounds, (int, np.integer)) or max_rounds < 1:
-            raise InvalidSampleError(f"max_rounds is {max_rounds!r}, wanted a whole number >= 1.")
+        check_value("max_rounds", max_rounds, WholeNumber(1))
         check_lp(objective, "SmoothedObjective")
         objective.model.refuse_cliques("SmoothedLP")
         self.max_rounds = int(max_rounds)
@@ -98,6 +90,16 @@ class SmoothedObjective(SmoothObjective):
     def c(self) -> np.ndarray:  # type: ignore[override]
         """Weights of the examples."""
         return self.objective.c
+
+    @property
+    def C(self) -> float:  # type: ignore[override]
+        """The regularisation of the objective that is smoothed."""
+        return self.objective.C
+
+    def set_C(self, C: float) -> None:
+        """Change the regularisation of the objective that is smoothed; accuracy is asked for anew."""
+        self.objective.set_C(C)
+        self.allowed = -1.0
 
     def _banks(self) -> None:
         """Which table and which factor make up the tables of the edges; those that are the same are computed once."""
@@ -127,7 +129,7 @@ class SmoothedObjective(SmoothObjective):
         soft, found = self.soft(w), np.empty((4, self.n_examples))
         if self.allowed < 0:
             self._relax(soft, np.zeros(self.n_examples), 2, found)
-            self.allowed = _FIRST_SHARE * float(0.5 * (w @ w) + self.c @ found[0])
+            self.allowed = self.accuracy.first * float(0.5 * (w @ w) + self.c @ found[0])
         self._relax(soft, self.allowed * self._shares, self.max_rounds, found)
         self.slack = found[2]
         upper, error = float(0.5 * (w @ w) + self.c @ found[0]), float(self.c @ found[1])
@@ -166,14 +168,8 @@ class SmoothedObjective(SmoothObjective):
     def project(self, w: np.ndarray) -> np.ndarray:
         return w if self.free else self.cone.project(w).weights
 
-    def tighten(self, allowed: float) -> bool:
-        if not 0 <= allowed < self.allowed or self.allowed <= self._floor():
-            return False
-        self.allowed = max(allowed, self._floor())
-        return True
-
-    def _floor(self) -> float:
-        return _LAST_SHARE * (1.0 + float(self.c.sum()) * len(self.design.truth))
+    def least_error(self) -> float:
+        return self.accuracy.last * (1.0 + float(self.c.sum()) * len(self.design.truth))
 
     def tangent(self, w: np.ndarray, check: Check) -> FeatureSum:
         with restored(self):
@@ -195,7 +191,7 @@ class SmoothedObjective(SmoothObjective):
             )
         with restored(self):
             tangent, messages = self._tangent(w, check), self.messages.copy()
-        found = slacks(self.objective, w, messages, self.smoothing)
+        found = message_slacks(self.objective, w, messages, self.smoothing)
         data, size = self.model.data, self.model.n_labels
         terms = np.diff(data.node_ptr) + np.diff(data.edge_ptr)
         large = float(np.abs(messages).max(initial=0.0)) * (
@@ -218,13 +214,13 @@ class SmoothedObjective(SmoothObjective):
         soft, found = self.soft(w), np.empty((4, self.n_examples))
         self.messages[:], self._before[:] = 0.0, 0.0  # from nothing, so that whoever checks finds the same
         self._relax(soft, np.zeros(self.n_examples), 2, found)
-        rest = _PROOF_SHARE * float(0.5 * (w @ w) + self.c @ found[0])
+        rest = self.accuracy.proof * float(0.5 * (w @ w) + self.c @ found[0])
         self._relax(soft, rest * self._shares, self.max_rounds, found)
 
     def evaluate(self, w: np.ndarray) -> float:
         """The objective at ``w`` with the messages of a fresh evaluation, computed in plain numpy; never from below."""
         self.ask(w)
-        return self.objective.primal(w, slacks(self.objective, w, self.messages, self.smoothing))
+        return self.objective.primal(w, message_slacks(self.objective, w, self.messages, self.smoothing))
 
     def smoothing_error(self) -> float:
         """The most by which smoothing lifts the objective."""
@@ -279,60 +275,8 @@ def restored(smooth: SmoothedObjective) -> Iterator[None]:
         smooth.restore(before)
 
 
-@dataclass(frozen=True)
-class SmoothedLP(ProjectedQuasiNewton):
-    """The learner of the smoothed LP-M3N: L-BFGS (projected, for a cone) in the weights, sweeps of messages inside.
-
-    ``objective`` and ``lower_bound`` of the result are those of the smoothed problem. What is proven for the problem without smoothing
-    is in ``extra``: ``lp_objective``, ``lp_lower_bound`` and its ``lp_certificate``; beside them ``messages`` (2, E, K), ``smoothing``,
-    ``smoothing_error`` (the most by which smoothing lifts the objective) and ``n_rounds``.
-    """
-
-    def fit(self, objective: Any, callback: LearningCallback | None = None, init: Any = None) -> LearningResult:
-        """Minimise the smoothed objective.
-
-        Parameters
-        ----------
-        objective : LPObjective or SmoothedObjective
-            The first with ``smoothing`` > 0.
-        callback : callable, optional
-            Called with a `LearningPoint` after each iteration; a true return value stops the training.
-        init : array-like, shape (n_weights,), optional
-            Weights to start from.
-        """
-        if not isinstance(objective, SmoothedObjective):
-            if not getattr(objective, "smoothing", 0.0) > 0:
-                raise UnsupportedProblemError(
-                    f"SmoothedLP got a {type(objective).__name__} without smoothing, wanted LPObjective(..., smoothing > 0). Learners "
-                    "for the linear relaxation itself: BlockFrankWolfe, CuttingPlane, CompactQP."
-                )
-            refuse_oracle(self, objective)
-            objective = SmoothedObjective(objective, objective.smoothing)
-        return finished(objective, super().fit(objective, callback, init))
-
-
-def finished(smooth: SmoothedObjective, result: LearningResult) -> LearningResult:
-    """The result with weights exactly in the cone, their objective in plain numpy, and what is proven without smoothing."""
-    w = smooth.cone.repair(result.weights)
-    value = smooth.evaluate(w)
-    marginals = PseudoMarginals(smooth.objective, smooth.node, smooth.edge, smooth.n_jobs)
-    proof = result.certificate
-    if isinstance(proof, GradientCertificate):
-        proof = SmoothedCertificate(proof.points, proof.alpha, smooth.smoothing)
-    extra = {
-        **result.extra, "messages": smooth.messages.copy(), "smoothing": smooth.smoothing, "n_rounds": smooth.n_rounds,
-        "smoothing_error": smooth.smoothing_error(), "lp_objective": smooth.objective.primal(w, np.maximum(smooth.slack, 0.0)),
-        "lp_lower_bound": marginals.dual, "lp_certificate": marginals.certificate(),
-    }  # fmt: skip
-    both = f"{extra['lp_lower_bound']:.8g} and {extra['lp_objective']:.8g}"
-    message = f"{result.message} Without smoothing it is between {both}."
-    return replace(result, weights=w, objective=value, certificate=proof, message=message, extra=extra)
-
-
 def check_smoothing(smoothing: Any) -> float:
     """Refuse what is not a positive number."""
-    if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float, np.number)) or not 0 < smoothing < np.inf:
-        raise InvalidSampleError(
-            f"smoothing is {smoothing!r}, wanted a finite number > 0 in units of the loss; leave it out for the lp surrogate itself."
-        )
+    wanted = "a finite number > 0 in units of the loss; leave it out for the lp surrogate itself"
+    check_value("smoothing", smoothing, Real(above=0.0, below=np.inf, wanted=wanted))
     return float(smoothing)

@@ -18,16 +18,18 @@ from ...kernels.perceptron import trivial_check, trivial_sweeps
 from ...models.bound import FORBIDDEN, BoundModel
 from ...models.cone import Cone
 from ..certificate import Check, Proven
+from ..oracles.base import Effort
 from ..proofs.feature_sums import FeatureSum, absolute
 from ..proofs.forests import widest
-from .margin import Answer, Objective, Plane
+from .base import Answer, Plane, PlaneObjective
 
 _NONE = np.full(3, -1, dtype=np.int64)
-_MOST_NODES, _LEAST_FEATURES = 2000, 32
+_MOST_NODES = 2000  # of a Gram matrix of node features (32 MB), which saves products of features in sweeps
+_LEAST_FEATURES = 32  # with fewer features a node the products cost less than looking them up
 
 
-class TrivialObjective(Objective):
-    r"""Problem 6 of 003: weights of the model and potentials of each example, such that the reparametrised problem of each
+class TrivialObjective(PlaneObjective):
+    r"""Problem 6 of Franc & Savchynskyy 2008: weights of the model and potentials of each example, such that the reparametrised problem of each
     example is strictly trivial with the true labelling, by a margin of 1:
 
     .. math::
@@ -150,7 +152,7 @@ class TrivialObjective(Objective):
         x = sparse.csr_array((design.x_val, design.x_col, design.x_ptr), shape=(n, len(index))).toarray()
         return np.ascontiguousarray(x @ x.T)
 
-    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: int) -> Answer:
+    def _ask(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> Answer:
         least, keys, _ = self.check(np.ascontiguousarray(w, dtype=np.float64), examples)
         value = np.maximum(1.0 - least, 0.0)
         chosen = [key if slack > 0 else _NONE for key, slack in zip(keys, value, strict=True)]

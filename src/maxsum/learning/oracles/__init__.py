@@ -1,1 +1,1 @@
-"""Who maximises the loss-augmented problems: exactly, within a bracket, or over the linear relaxation."""
+"""Who maximises loss-augmented problems, and how far from the best the answers may be: exact, solver, bracket, relaxed; `choice` picks."""

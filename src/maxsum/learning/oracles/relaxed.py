@@ -13,10 +13,13 @@ from ...inference.finisher import LPFinisher
 from ...kernels.design import Design
 from ...models.bound import BoundModel
 from ..certificate import whole_numbers
-from .exact import BracketOracle, Key
+from .base import Key
+from .bracket import BracketOracle
 
-_ALLOWED = 1e-9
-_WHOLE = 1e-12
+_ALLOWED = 1e-9  # marginals that miss the local polytope by more are no rounding of any point of it
+_WHOLE = 1e-12  # a marginal so near to 1 is taken for a label; what is lost by that is below the tolerance of any gap
+_LP_TOLERANCE = 1e-8  # relative gap of the linear program: brackets are compared with tolerances of 1e-3 to 1e-6
+_ULPS = 1e-14  # of the sum of sizes of all terms: what rounding can hide in their sum (45 units in the last place, more than pairwise sums lose)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +118,7 @@ class RelaxedOracle(BracketOracle):
         super().__init__(model, design, time_limit=time_limit)
 
     def _search(self, j: int, problem: Problem) -> tuple[Key, float]:
-        finisher = LPFinisher(tol=1e-8, time_limit=self.time_limit)
+        finisher = LPFinisher(tol=_LP_TOLERANCE, time_limit=self.time_limit)
         if not finisher.supports(problem).ok:
             return self._labelled(j, solve(problem, "TRWS", init=self.messages[j]))
         result = finisher.solve(problem, init=self.messages[j])
@@ -133,4 +136,4 @@ class RelaxedOracle(BracketOracle):
             value, size = value + rewards, size + rewards
         if value <= result.score:
             return labels, gap
-        return key, max(0.0, result.bound - value) + 1e-14 * size
+        return key, max(0.0, result.bound - value) + _ULPS * size

@@ -13,8 +13,7 @@ from ...kernels.second_order import solve_pairs
 from ...losses import Loss
 from ...models.bound import BoundModel, Encoded
 from ...models.second_order import PairLayout, heads
-
-_WORTH_THREADS = 2e6
+from .base import Effort, worthwhile
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +50,14 @@ class PairOracle:
 
     def __init__(self, model: BoundModel, loss: np.ndarray, data: Encoded | None = None):
         self.data = model.data if data is None else data
-        self.layout: PairLayout = model.encode.__self__  # type: ignore[attr-defined]
+        self.layout: PairLayout = model.layout
         self.loss, self.head = np.ascontiguousarray(loss), heads(self.data)
         x: Any = sparse.csr_array(self.data.x)
         x = sparse.csr_array(x[:, :-1])
         self.x = x.indptr.astype(np.int64), x.indices.astype(np.int32), x.data.astype(np.float64)
         self.tags = np.zeros(len(self.head), dtype=np.int32)
 
-    def answer(self, w: np.ndarray, examples: np.ndarray, effort: int, n_jobs: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort, n_jobs: int) -> tuple[list[np.ndarray], np.ndarray]:
         """Labels of pairs for some examples, and zero gaps."""
         self.solve(w, examples, n_jobs)
         labels, ptr = self.layout.labels(self.tags, self.data), self.data.node_ptr
@@ -78,11 +77,11 @@ class PairOracle:
             solve_pairs(ranges, self.head, *self.x, *tables, self.loss, rest, scores, self.tags)
 
         work = len(self.tags) * size**3 * len(examples) / max(1, self.data.n_examples)
-        jobs = n_jobs if work > _WORTH_THREADS else 1
+        jobs = worthwhile(n_jobs, work)
         thread_map(run, [part for part in np.array_split(examples, n_threads(jobs)) if len(part)], jobs)
 
 
 def best_tags(model: BoundModel, w: np.ndarray, data: Encoded, n_jobs: int) -> list[np.ndarray]:
     """Labels of pairs of the best labellings of new samples."""
     oracle = PairOracle(model, np.zeros((0, 0)), data)
-    return oracle.answer(w, np.arange(data.n_examples), 0, n_jobs)[0]
+    return oracle.answer(w, np.arange(data.n_examples), Effort.NORMAL, n_jobs)[0]

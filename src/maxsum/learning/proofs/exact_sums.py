@@ -39,6 +39,7 @@ class Dyadic:
 
     @classmethod
     def none(cls) -> Dyadic:
+        """The zero vector."""
         return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=object), 0)
 
     @classmethod

@@ -39,6 +39,7 @@ class Cells(NamedTuple):
 
     @classmethod
     def of(cls, row: Any, cell: Any, amount: Any, blur: Any = 0.0) -> Cells:
+        """Cells from numbers or arrays; one ``blur`` may serve all."""
         row = np.asarray(row, dtype=np.int64)
         return cls(row, np.asarray(cell, dtype=np.int64), np.asarray(amount), np.broadcast_to(blur, row.shape))
 

@@ -5,7 +5,7 @@ r"""The quadratic programme of LP-M3N, sparse: variables, rows, and the way from
 
 Heights of edges are left out: messages are free, so they can be 0. The multipliers of the rows are pseudo-marginals times a
 multiple of :math:`c_j`. Where :math:`g_e(k, l) = 0` for :math:`k \ne l` and :math:`g_e(k, k) \ge 0`, the best edge marginals are
-:math:`\min(\mu_u(k), \mu_v(k))` and one variable :math:`0 \le z_e(k) \le g_e(k, k)` an edge and label is enough, (10) of 004:
+:math:`\min(\mu_u(k), \mu_v(k))` and one variable :math:`0 \le z_e(k) \le g_e(k, k)` an edge and label is enough, (10) of Taskar, Chatalbashev & Koller 2004:
 :math:`\varphi_{eu} = -z_e` and :math:`\varphi_{ev} = z_e - g_e`. A clique has a variable :math:`z_{cv}(k) \ge 0` a member and label, with
 :math:`\sum_{v \in c} z_{cv}(k) \ge r_c(k)`, the dual of (2).
 """
@@ -17,14 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ...models.bound import Tables
-
-
-def edge_tables(tables: Tables, edges: slice) -> np.ndarray:
-    """Tables of some edges of the union, one an edge."""
-    if not len(tables.edge_table):
-        return np.zeros((0, *tables.bank.shape[1:]))
-    return np.asarray(tables.bank[tables.edge_table[edges]] * tables.edge_weight[edges, None, None])
+from ..proofs.message_slacks import edge_tables
 
 
 def is_associative(objective: Any) -> bool:

@@ -1,13 +1,14 @@
-"""DualBound: the LP relaxation inside learning, as a function of the weights and of messages; (3), (6), (10) and (11) of 000."""
+"""DualBound: the LP relaxation inside learning, as a function of the weights and of messages; (3), (6), (10) and (11) of Franc & Laskov 2011."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...core.errors import InvalidSampleError, UnsupportedProblemError
 from ...core.graph import Graph
+from ...core.parameters import OneOf, check_value
 from ...core.problem import Problem
 from ...executors.threads import split, thread_map
 from ...inference.dispatch import solve
@@ -16,8 +17,10 @@ from ...kernels.decomposition import split_forests
 from ...kernels.design import augmented_scores
 from ...kernels.net import adjacency
 from ...kernels.tree import forest_order
-from ..dual.pseudo_marginals import PseudoMarginals
-from .margin import MarginObjective
+from .pseudo_marginals import PseudoMarginals
+
+if TYPE_CHECKING:
+    from ..objectives.margin import MarginObjective
 
 FORMS = ("chains", "factors")
 
@@ -71,10 +74,7 @@ class DualBound:
     """
 
     def __init__(self, objective: MarginObjective, form: str = "chains", n_jobs: int | None = None):
-        if form not in FORMS:
-            raise InvalidSampleError(
-                f"form is {form!r}, wanted 'chains' (forests that share nodes) or 'factors' (nodes and edges)."
-            )
+        check_value("form", form, OneOf(*FORMS, wanted="'chains' (forests that share nodes) or 'factors' (nodes and edges)"))
         _check_finite(objective)
         self.objective, self.form = objective, form
         self.model, self.design = objective.model, objective.design
@@ -244,13 +244,13 @@ class DualBound:
 def check_relaxed(learner: Any, objective: Any) -> None:
     """Refuse objectives whose best value the bounds of this module are not about."""
     name = type(learner).__name__
-    if not (isinstance(objective, MarginObjective) and objective.relaxed):
+    if not getattr(objective, "relaxed", False):
         raise UnsupportedProblemError(
             f"{name} minimises an LPObjective, not a {type(objective).__name__}. Learners that do: CuttingPlane, Subgradient."
         )
     if getattr(objective, "smoothing", 0.0) > 0:
         raise UnsupportedProblemError(
-            f"{name} minimises the linear relaxation itself; smoothing is {objective.smoothing}, wanted 0. Else use SmoothedLP."  # type: ignore[attr-defined]
+            f"{name} minimises the linear relaxation itself; smoothing is {objective.smoothing}, wanted 0. Else use SmoothedLP."
         )
 
 
