@@ -91,6 +91,7 @@ class Learner:
             raise UnsupportedProblemError(f"{error} Learners that minimise it: {names or 'none'}.") from None
 
     def _check(self, objective: Any) -> None:
+        check(self)
         lacking = missing(objective, self.requires)
         if lacking:
             raise UnsupportedProblemError(
@@ -100,7 +101,6 @@ class Learner:
             raise UnsupportedProblemError(
                 f"{type(self).__name__} minimises the linear relaxation itself; smoothing is {objective.smoothing}, wanted 0."
             )
-        check(self)
 
     def init(self, objective: Any, training: Training, start: Any = None) -> Any:
         """The state before the first step: a dataclass that `maxsum.learning.state` can write.

@@ -30,11 +30,20 @@ class HasPlanes(HasExamples, Protocol):
     exact: bool
     relaxed: bool
 
-    def ask(self, w: np.ndarray) -> Any: ...
-    def plane(self, j: int, key: Any) -> Any: ...
-    def primal(self, w: np.ndarray, slack: np.ndarray) -> float: ...
-    def repair(self, w: np.ndarray) -> np.ndarray: ...
-    def tighten_brackets(self, w: np.ndarray, answer: Any, dual: float, tol: float) -> Any: ...
+    def ask(self, w: np.ndarray) -> Any:
+        """The most violated planes of all examples at some weights."""
+
+    def plane(self, j: int, key: Any) -> Any:
+        """The plane of an example that a key stands for."""
+
+    def primal(self, w: np.ndarray, slack: np.ndarray) -> float:
+        """The objective of weights with given slacks."""
+
+    def repair(self, w: np.ndarray) -> np.ndarray:
+        """The nearest weights that satisfy the cone exactly."""
+
+    def tighten_brackets(self, w: np.ndarray, answer: Any, dual: float, tol: float) -> Any:
+        """An answer with its open brackets closed as far as a tolerance needs it."""
 
 
 class HasDesign(Protocol):
@@ -51,14 +60,18 @@ class HasOracle(Protocol):
     size: int
     loss_table: np.ndarray
 
-    def new_scratch(self, capacity: int) -> Any: ...
+    def new_scratch(self, capacity: int) -> Any:
+        """Work space for planes."""
 
 
 class HasInequalities(Protocol):
     """A list of inequalities that can be swept over without an oracle."""
 
-    def sweeps(self, w: np.ndarray, examples: np.ndarray, max_sweeps: int, total: np.ndarray) -> Any: ...
-    def check(self, w: np.ndarray, examples: np.ndarray) -> Any: ...
+    def sweeps(self, w: np.ndarray, examples: np.ndarray, max_sweeps: int, total: np.ndarray) -> Any:
+        """Sweeps over the inequalities of some examples."""
+
+    def check(self, w: np.ndarray, examples: np.ndarray) -> Any:
+        """How many inequalities are violated."""
 
 
 class HasRelaxation(Protocol):
@@ -80,9 +93,14 @@ class HasGradient(HasExamples, Protocol):
     modulus: float
     free: bool
 
-    def value_and_gradient(self, w: np.ndarray) -> Any: ...
-    def project(self, w: np.ndarray) -> np.ndarray: ...
-    def tighten(self, allowed: float) -> bool: ...
+    def value_and_gradient(self, w: np.ndarray) -> Any:
+        """Value and gradient at some weights."""
+
+    def project(self, w: np.ndarray) -> np.ndarray:
+        """The nearest allowed weights."""
+
+    def tighten(self, allowed: float) -> bool:
+        """Make values more exact; False if they are as exact as they get."""
 
 
 class HasSums(Protocol):

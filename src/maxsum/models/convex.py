@@ -162,6 +162,7 @@ class ConvexBound:
 
     @property
     def layout(self) -> Any:
+        """Which weight belongs to which feature and label."""
         return self.base.layout
 
     def encode(self, samples: Any) -> Encoded:

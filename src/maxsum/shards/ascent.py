@@ -35,29 +35,15 @@ _EFFORTS = ((Effort.LONG,), (Effort.LONG, Effort.FULL), (Effort.LONG, Effort.FUL
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers that trade time for time; none of them changes what is proven.
+    """Numbers that trade time for time; none of them changes what is proven."""
 
-    Attributes
-    ----------
-    near, dear_near : float
-        An evaluation is made where the slacks of a pass, which are of older weights, promise a gap of so many tolerances; the second
-        where oracles leave brackets, whose closing is what an evaluation costs.
-    often : int
-        Passes from one evaluation to the next at the latest.
-    local : float
-        Work of a visit at least, in units of what sending the weights there and back takes.
-    bisections : int
-        Halvings of the step where the cone bends the dual: more than enough for double precision at a step of 1.
-    width : int
-        Shards at the same time by default.
-    """
-
+    # An evaluation is made where the slacks of a pass, which are of older weights, promise a gap of so many tolerances.
     near: float = 2.5
-    dear_near: float = 1.0
-    often: int = 10
-    local: float = 10.0
-    bisections: int = 30
-    width: int = 4
+    dear_near: float = 1.0  # the same where oracles leave brackets, whose closing is what an evaluation costs
+    often: int = 10  # passes from one evaluation to the next at the latest
+    local: float = 10.0  # work of a visit at least, in units of what sending the weights there and back takes
+    bisections: int = 30  # halvings of the step where the cone bends the dual: enough for 1e-9 of a step of 1
+    width: int = 4  # shards at the same time by default
 
 
 _TUNING = Tuning()
@@ -82,6 +68,7 @@ class ShardedObjective(PlaneObjective):
 
     @property
     def n_shards(self) -> int:
+        """Number of shards of the training set."""
         return len(self.source.sizes)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -283,6 +270,7 @@ class RoundState:
         self.dual = self.offset - 0.5 * inner(self.weights, self.weights)
 
     def place(self, k: int) -> Place:
+        """Where the state of a shard is, and what is to be done with it."""
         return Place(int(k), int(self.version[k]), float(self.gamma[k]), (int(self.saved[k]),))
 
     def over_all(self, training: Training) -> bool:

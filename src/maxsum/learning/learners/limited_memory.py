@@ -79,6 +79,7 @@ class Memory:
 
     @property
     def now(self) -> int:
+        """Row of the present gradient."""
         return 2 * self.size + 2
 
     def start(self, w: np.ndarray, found: Evaluation) -> None:

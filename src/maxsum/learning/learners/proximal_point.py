@@ -167,6 +167,7 @@ class ProximalState:
 
     @property
     def bound(self) -> DualBound:
+        """The dual bound that is minimised over weights and messages."""
         return self.bundle.bound
 
     @property

@@ -167,6 +167,7 @@ class PlaneObjective(Objective):
 
     @property
     def n_weights(self) -> int:  # type: ignore[override]
+        """Number of weights."""
         return self.cone.n_weights
 
     def ask(self, w: np.ndarray, examples: np.ndarray | None = None, effort: Effort = Effort.NORMAL) -> Answer:

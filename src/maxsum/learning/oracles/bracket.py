@@ -58,6 +58,7 @@ class BracketOracle:
         self.expands = model.cone.nonneg.any() and all(expansion_witness(problem) is None for problem in some)
 
     def answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort, n_jobs: int) -> tuple[list[Key], np.ndarray]:
+        """Labellings and gaps from message passing, by the solvers of `solve` where the effort is high."""
         if effort >= Effort.FULL:
             problems = augmented(self.model, self.design.loss, w, examples)
             items = list(zip(examples.tolist(), problems, strict=True))

@@ -36,6 +36,7 @@ class SolverOracle:
         self.bracket: BracketOracle | None = None
 
     def answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort, n_jobs: int) -> tuple[list[Key], np.ndarray]:
+        """Labellings of the solver, with gaps from its certificates."""
         problems = augmented(self.model, self.design.loss, w, examples)
         found = thread_map(self._ask, list(zip(examples.tolist(), problems, strict=True)), n_jobs)
         keys, gaps = [labels for labels, _ in found], np.array([gap for _, gap in found])
