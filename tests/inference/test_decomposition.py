@@ -9,7 +9,7 @@ from reference.families import make
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.inference import TRWS, LinearProgram, TreeDP
-from maxsum.inference.bundle import Bundle
+from maxsum.inference.bundle import ColumnBundle
 from maxsum.inference.decomposition import DualDecomposition, Trees
 from maxsum.inference.prepare import prepare
 from maxsum.kernels.decomposition import split_forests
@@ -154,7 +154,7 @@ def test_forests_are_disjoint_forests_and_respect_the_size():
 
 def test_a_full_bundle_drops_columns_and_keeps_weights():
     starts, nodes = np.array([0, 2, 4]), np.array([0, 1, 0, 1], dtype=np.int32)
-    bundle = Bundle(starts, nodes, 2, 2, 1.0, 2)
+    bundle = ColumnBundle(starts, nodes, 2, 2, 1.0, 2)
     shares = np.zeros((4, 2))
     for labels in ([0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 0, 0], [1, 0, 0, 0]):
         bundle.add(np.array(labels, dtype=np.int32), np.zeros(2))

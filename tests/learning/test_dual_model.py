@@ -7,9 +7,13 @@ import maxsum as ms
 from maxsum.learning.dual import model as dual_model
 from maxsum.learning.dual.planes import PlaneStore
 from maxsum.learning.dual.regions import RegionStore
+from maxsum.learning.learners.cutting_plane import CuttingPlane
+from maxsum.learning.learners.subset_ascent import SubsetAscent
 from maxsum.learning.objectives.lp import LPObjective
 from maxsum.learning.objectives.margin import MarginObjective
+from maxsum.learning.objectives.multilabel import MultiLabelObjective
 from maxsum.models import GraphModel, GraphSample
+from maxsum.models.multilabel import MultiLabelModel
 
 cp = pytest.importorskip("cvxpy", reason="the dense reference needs cvxpy")
 
@@ -93,6 +97,40 @@ def test_correct_with_few_planes_never_lowers_the_dual(monkeypatch):
     assert before < dual <= best * (1 + 1e-9)
     monkeypatch.setattr(dual_model, "TUNING", dual_model.Tuning(largest=1))
     assert part.correct(1e-9) == dual
+
+
+def stores():
+    """A model of every kind of storage, with planes, and the objective of each."""
+    margin = MarginObjective(bound_model("supermodular"), C=3.0)
+    lp = LPObjective(bound_model("associative", ms.Graph.grid(10, 12), 2), C=0.1)
+    random = np.random.default_rng(2)
+    X, Y = random.standard_normal((12, 3)), random.integers(2, size=(12, 4))
+    labels = MultiLabelObjective(MultiLabelModel(ms.Graph.chain(4)).bind(X, Y), C=20.0)
+    yield "planes", PlaneStore(margin), margin
+    yield "regions", RegionStore(lp), lp
+    for one in ("n", "one"):
+        master = CuttingPlane(tol=1e-2, slacks=one, max_iter=12, stabilise=False).fit(margin).extra["planes"]
+        yield f"vectors, {one} slack", master, margin
+    yield "subsets", SubsetAscent(max_iter=2).fit(labels).extra["planes"].model, labels
+
+
+def test_columns_make_the_weights_and_the_dual_of_every_model():
+    for name, store, objective in stores():
+        if name in ("planes", "regions"):
+            filled(objective, store, 6)
+        dual, found, cone = store.refresh(), store.columns(), objective.cone
+        w = found.origin + found.rows.T @ found.alpha + cone.matrix.T @ store.cone_multipliers
+        np.testing.assert_allclose(w, store.weights.value, atol=1e-9, err_msg=name)
+        assert store.certificate().lower_bound(objective) == pytest.approx(dual, rel=1e-9), name
+        assert (np.bincount(found.block, found.alpha, len(found.limit)) <= found.limit * (1 + 1e-9)).all(), name
+        store.assign(0.5 * found.alpha)
+        assert store.refresh() < dual, name
+        np.testing.assert_allclose(store.columns().alpha[: len(found.alpha)], 0.5 * found.alpha, atol=1e-12, err_msg=name)
+        store.assign(found.alpha)
+        assert store.refresh() == pytest.approx(dual, rel=1e-9), name
+        corrected = store.correct(1e-10)
+        assert corrected >= dual * (1 - 1e-12), name
+        assert store.certificate().lower_bound(objective) == pytest.approx(corrected, rel=1e-9), name
 
 
 def test_correct_stops_when_time_is_up():

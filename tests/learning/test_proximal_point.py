@@ -166,7 +166,7 @@ def test_planes_are_small_and_old_ones_go():
     bundle = result.extra["planes"].bundle
     assert bundle.turns.columns[1].dtype == np.int8
     assert len(bundle) < result.n_oracle_calls // 4
-    assert len(bundle.labels) == len(bundle.offset) == len(bundle.turns) == len(bundle.vectors)
+    assert len(bundle.keys) == len(bundle.offset) == len(bundle.turns) == bundle.rows.shape[0]
 
 
 def test_path_starts_from_the_planes_before():

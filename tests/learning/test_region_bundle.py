@@ -8,10 +8,9 @@ import pytest
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.core.result import Termination
-from maxsum.kernels.net import adjacency, memberships
-from maxsum.kernels.region_planes import base_plane, vectors
 from maxsum.kernels.regions import Regions, extend, marginals
 from maxsum.learning import CompactQP, LPObjective, MarginObjective, RegionBundle
+from maxsum.learning.dual.regions import RegionPlanes
 from maxsum.models import GraphModel, GraphSample
 
 
@@ -103,13 +102,9 @@ def test_vectors_are_those_of_whole_labellings(cliques, potentials):
         pytest.skip("cliques are for associative potentials")
     own = objective(cliques=cliques, potentials=potentials)
     regions, _ = mixed(own, 1)
-    design, n = own.design, len(own.design.truth)
-    ptr, adj_edge, _ = adjacency(n, design.edges)
-    member_ptr, member = memberships(n, design.member)
-    owner = np.repeat(np.arange(len(design.member_ptr) - 1), np.diff(design.member_ptr))[member].astype(np.int32)
-    z, offset, u = np.empty((len(regions.alpha), own.n_weights)), np.empty(len(regions.alpha)), np.zeros(own.n_weights)
-    vectors(design, regions, ptr, adj_edge, member_ptr, owner, z, offset)
-    base = base_plane(design, regions, np.ones(1), own.scratch.index, own.scratch.value, u)
+    planes = RegionPlanes(own.design, np.ones(1))
+    planes.set(regions, own.scratch)
+    z, offset, (u, base) = planes.rows(own.n_weights).toarray(), planes.offset, planes.origin(own.scratch, own.n_weights)
     first = regions.base.copy()
     for r in range(len(regions.node_ptr) - 1):
         nodes = regions.node[regions.node_ptr[r] : regions.node_ptr[r + 1]]

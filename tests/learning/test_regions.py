@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import maxsum as ms
-from maxsum.kernels.region_planes import vectors
 from maxsum.kernels.regions import extend
-from maxsum.learning import BlockFrankWolfe, CompactQP, LPObjective, RegionBundle, path
+from maxsum.learning import BlockFrankWolfe, CompactQP, LPObjective, path
 from maxsum.learning.dual.planes import PlaneStore
 from maxsum.learning.dual.regions import RegionStore, fits, no_regions
-from maxsum.learning.learners import region_bundle
 from maxsum.learning.oracles.relaxed import Relaxed
 from maxsum.models import GraphModel, GraphSample
 
@@ -111,24 +108,6 @@ def test_a_training_resumes_bit_for_bit(potentials, stop, tmp_path):
     learner.fit(objective(potentials=potentials, noise=1.0), callback=lambda point: point.iteration >= stop)
     resumed = learner.fit(objective(potentials=potentials, noise=1.0))
     assert resumed.weights.tobytes() == whole.weights.tobytes()
-
-
-@pytest.mark.parametrize("potentials", ["general", "associative"])
-def test_entries_of_vectors_are_those_of_the_dense_ones(potentials, monkeypatch):
-    own = objective(potentials=potentials)
-    example = BlockFrankWolfe(tol=1e-2).fit(own).extra["planes"].examples[0]
-    n_atoms = len(example.offset)
-    z, offset = np.empty((n_atoms, own.n_weights)), np.empty(n_atoms)
-    vectors(example.design, example.regions, *example.links, z, offset)
-    z_ptr, column, value = example.z
-    assert sparse.csr_array((value, column, z_ptr), shape=z.shape).toarray() == pytest.approx(z, abs=1e-12)
-    assert example.offset == pytest.approx(offset, abs=1e-12)
-    dense = RegionBundle(tol=1e-3).fit(own)
-    monkeypatch.setattr(region_bundle, "_DENSE", 0)
-    by_entries = RegionBundle(tol=1e-3).fit(own)
-    assert max(dense.relative_gap, by_entries.relative_gap) <= 1e-3
-    assert by_entries.objective == pytest.approx(dense.objective, rel=2e-3)
-    assert by_entries.lower_bound <= dense.objective
 
 
 def test_a_path_reuses_regions():

@@ -31,7 +31,7 @@ class Tuning:
 _TUNING = Tuning()
 
 
-class Bundle:
+class ColumnBundle:
     """Columns, their weights and the step of a proximal bundle.
 
     Parameters

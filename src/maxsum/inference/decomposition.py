@@ -15,7 +15,7 @@ from ..kernels import decomposition as kernels
 from ..kernels import tree
 from ..kernels.net import Net, adjacency
 from .base import Run, Solver, Support
-from .bundle import Bundle
+from .bundle import ColumnBundle
 from .icm import polish
 from .polytope import Bracket
 from .prepare import start
@@ -232,7 +232,7 @@ def _bundle(trees: Trees, bracket: Bracket, centre: np.ndarray, max_iter: int) -
     run, before = bracket.run, bracket.run.n_iter
     n_nodes, n_labels = trees.whole.unary.shape
     room = int(np.clip(_TUNING.bundle_bytes // (4 * len(trees.copy_node) + 800 * trees.n_trees), 10, 150))
-    bundle = Bundle(trees.starts, trees.copy_node, n_nodes, n_labels, _first_step(trees), room)
+    bundle = ColumnBundle(trees.starts, trees.copy_node, n_nodes, n_labels, _first_step(trees), room)
     value, labels, each, messages = trees.maximise(centre)
     bundle.add(labels, each)
     bracket.bound(value, messages)

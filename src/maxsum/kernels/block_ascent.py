@@ -13,7 +13,7 @@ import numpy as np
 
 from .jit import kernel
 from .planes import dot, needed_scores, products
-from .simplex import ends, pairwise_steps
+from .simplex import pairwise_steps
 
 LITTLE = 1e-2  # a visit ends with a step that gains less than this part of the visit: the next example has more to give
 
@@ -59,15 +59,18 @@ def visit(design, planes, weights, j, max_steps, scratch):  # type: ignore[no-un
     for i in range(1, used):
         gradient[i] = planes.offset[first + i] - gradient[i]
         change[i] = 0.0
-    alpha, gap = planes.alpha[first : first + used], 0.0
+    gap = 0.0
     if max_steps == 0:
         gain, gap = frank_wolfe_step(planes, j, used, gradient, change, weights.sigma)
     else:
-        high, _ = ends(gradient, alpha)
+        top = 0.0
+        for i in range(1, used):
+            top = max(top, gradient[i])
         for i in range(used):
-            gap += alpha[i] * (gradient[high] - gradient[i])
-        gram = planes.gram[base : base + capacity * capacity].reshape((capacity, capacity))
-        gain = pairwise_steps(gram, weights.sigma, gradient, alpha, change, max_steps, 0.0, LITTLE)
+            gap += planes.alpha[first + i] * (top - gradient[i])
+        gain = pairwise_steps(
+            planes.gram, base, capacity, weights.sigma, gradient, planes.alpha, first, used, change, max_steps, 0.0, LITTLE
+        )
     for i in range(used):
         planes.age[first + i] = 0 if planes.alpha[first + i] > 0.0 else planes.age[first + i] + 1
         change[i] *= weights.sigma

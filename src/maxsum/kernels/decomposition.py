@@ -135,7 +135,8 @@ def master(starts, copy_node, node_share, filled, columns, linear, gram, weights
     until the tree is optimal given the others. Returns the value and what it may lack of the maximum.
     """
     n_trees, n_labels = len(starts) - 1, x.shape[1]
-    gradient, change = np.empty(len(columns)), np.zeros(len(columns))
+    room, products = len(columns), gram.reshape(gram.size)
+    gradient, change = np.empty(room), np.zeros(room)
     before = np.empty(n_labels)
     lack = np.inf
     for _ in range(max_sweeps):
@@ -155,7 +156,12 @@ def master(starts, copy_node, node_share, filled, columns, linear, gram, weights
             if top - reached <= 0.1 * tol / n_trees:
                 continue
             enough = 0.1 * tol / n_trees
-            if pairwise_steps(gram[c], step, gradient, weights[c, :n], change, 4 * n + 20, enough, 0.0) > 0.0:
+            if (
+                pairwise_steps(
+                    products, c * room * room, room, step, gradient, weights[c], 0, n, change, 4 * n + 20, enough, 0.0
+                )
+                > 0.0
+            ):
                 for i in range(first, last):
                     for k in range(n_labels):
                         before[k] = x[i, k]

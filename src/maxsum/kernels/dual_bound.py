@@ -218,25 +218,6 @@ def combine_messages(row, plus, minus, ptr, alpha, weight, out):  # type: ignore
 
 
 @kernel
-def vector_products(index, value, ptr, dense, out):  # type: ignore[no-untyped-def]
-    """Products of the stored sparse vectors with a dense one."""
-    for i in range(len(ptr) - 1):
-        total = 0.0
-        for q in range(ptr[i], ptr[i + 1]):
-            total += value[q] * dense[np.uint32(index[q])]
-        out[i] = total
-
-
-@kernel
-def combine_vectors(index, value, ptr, alpha, out):  # type: ignore[no-untyped-def]
-    """Add the mixture of the stored sparse vectors to ``out``."""
-    for i in range(len(ptr) - 1):
-        if alpha[i] != 0.0:
-            for q in range(ptr[i], ptr[i + 1]):
-                out[np.uint32(index[q])] += alpha[i] * value[q]
-
-
-@kernel
 def add_tree_labellings(copies, planes, c, node, edge):  # type: ignore[no-untyped-def]
     """Add the mixture of labellings that each tree has to the tables; a node is the mean of its copies."""
     for t in range(len(planes.used)):

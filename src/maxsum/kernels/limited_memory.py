@@ -49,4 +49,6 @@ def best_shares(offsets, square, alpha, enough, n_steps):  # type: ignore[no-unt
         slope[t] = offsets[t]
         for s in range(n):
             slope[t] -= square[t, s] * alpha[s]
-    pairwise_steps(square, 1.0, slope, alpha, np.zeros(n), n_steps, enough, 0.0)
+    pairwise_steps(
+        np.ascontiguousarray(square).reshape(n * n), 0, n, 1.0, slope, alpha, 0, n, np.zeros(n), n_steps, enough, 0.0
+    )

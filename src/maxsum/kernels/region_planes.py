@@ -9,7 +9,6 @@ import numpy as np
 from .design import difference
 from .jit import kernel
 from .simplex import ends, exchange, is_flat
-from .vectors import inner
 
 _ALL, _LITTLE = 8, 1e-2
 
@@ -89,26 +88,9 @@ def _put(p, amount, out, touched, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def vectors(design, regions, ptr, adj_edge, member_ptr, member_clique, z, offset):  # type: ignore[no-untyped-def]
-    r""":math:`z` and loss of each labelling of each region, less those of the region's first labelling."""
-    none, labels, before = np.zeros(0, dtype=np.int32), regions.base.copy(), regions.base.copy()
-    for r in range(len(regions.node_ptr) - 1):
-        nodes = regions.node[regions.node_ptr[r] : regions.node_ptr[r + 1]]
-        size, first = regions.node_ptr[r + 1] - regions.node_ptr[r], regions.atom_ptr[r]
-        rows = regions.label[regions.label_ptr[r] : regions.label_ptr[r + 1]].reshape((regions.atom_ptr[r + 1] - first, size))
-        before[nodes] = rows[0]
-        for a in range(len(rows)):
-            out = z[first + a]
-            out[:] = 0.0
-            labels[nodes] = rows[a]
-            offset[first + a], _ = _difference(
-                design, ptr, adj_edge, member_ptr, member_clique, nodes, labels, before, out, none
-            )
-
-
-@kernel
 def sparse_vectors(design, regions, ptr, adj_edge, member_ptr, member_clique, dense, touched, offset):  # type: ignore[no-untyped-def]
-    """The same vectors, as (ptr, column, value) of their entries; ``dense`` is zero between uses."""
+    r""":math:`z` and loss of each labelling of each region, less those of the region's first labelling, as (ptr, column, value) of their
+    entries; ``dense`` is zero between uses."""
     z_ptr, room, used = np.zeros(len(regions.alpha) + 1, dtype=np.int64), len(regions.label) + 64, 0
     column, value = np.empty(room, dtype=np.int32), np.empty(room)
     labels, before = regions.base.copy(), regions.base.copy()
@@ -164,55 +146,6 @@ def _query(u, heaviness, centre, nonneg):  # type: ignore[no-untyped-def]
     return w
 
 
-@kernel
-def ascend(z, offset, alpha, atom_ptr, c, u, nonneg, heaviness, centre, n_passes, n_steps, enough):  # type: ignore[no-untyped-def]
-    r"""Pairwise steps in every region, in passes over them, on the dual of :math:`F_{model}(w) + \tfrac\tau2\|w - \hat w\|^2`.
-
-    ``u`` is :math:`\sum c\,\alpha z`, and :math:`w = [u + \tau\hat w]_+ / (1 + \tau)` is returned, with ``heaviness``
-    :math:`\tau`. Stops when the gap of a pass over all regions is at most ``enough``; most
-    passes leave out regions whose own gap is small.
-    """
-    size, scale = len(u), 1.0 / (1.0 + heaviness)
-    w = _query(u, heaviness, centre, nonneg)
-    n_regions, most = len(atom_ptr) - 1, 1
-    for r in range(n_regions):
-        most = max(most, atom_ptr[r + 1] - atom_ptr[r])
-    score, gaps = np.empty(most), np.full(n_regions, np.inf)
-    every, share = True, 0.5 * enough / max(1, n_regions)
-    for turn in range(n_passes):
-        for r in range(n_regions):
-            if not every and gaps[r] <= share:
-                continue
-            first, count = atom_ptr[r], atom_ptr[r + 1] - atom_ptr[r]
-            for step in range(n_steps):
-                mean = 0.0
-                for a in range(count):
-                    score[a] = offset[first + a] - inner(w, z[first + a])
-                    mean += alpha[first + a] * score[a]
-                own = alpha[first : first + count]
-                high, low = ends(score, own)
-                if step == 0:
-                    gaps[r] = c[r] * (score[high] - mean)
-                if is_flat(score, high, low):
-                    break
-                to, back, norm = z[first + high], z[first + low], 0.0
-                for p in range(size):
-                    norm += (to[p] - back[p]) ** 2
-                moved = exchange(own, high, low, score[high] - score[low], c[r] * norm * scale)
-                for p in range(size):
-                    u[p] += c[r] * moved * (to[p] - back[p])
-                    w[p] = (u[p] + heaviness * centre[p]) * scale
-                    if nonneg[p] and w[p] < 0:
-                        w[p] = 0.0
-        if gaps.sum() > enough:
-            every = turn % _ALL == 0
-        elif every:
-            break
-        else:
-            every = True
-    return w
-
-
 class Products(NamedTuple):
     """Inner products of the vectors of each region, row by row as they are asked for, and work space."""
 
@@ -256,7 +189,11 @@ def _row(z_ptr, column, value, products, r, first, count, a):  # type: ignore[no
 
 @kernel
 def sparse_ascend(z_ptr, column, value, offset, alpha, atom_ptr, c, u, nonneg, heaviness, centre, n_passes, n_steps, enough):  # type: ignore[no-untyped-def]
-    """`ascend` for vectors by their entries."""
+    r"""Pairwise steps in every region, in passes over them, on the dual of :math:`F_{model}(w) + \tfrac\tau2\|w - \hat w\|^2`.
+
+    ``u`` is :math:`\sum c\,\alpha z`, and :math:`w = [u + \tau\hat w]_+ / (1 + \tau)` is returned, with ``heaviness`` :math:`\tau`. Stops when
+    the gap of a pass over all regions is at most ``enough``; most passes leave out regions whose own gap is small.
+    """
     w = _query(u, heaviness, centre, nonneg)
     n_regions, products = len(atom_ptr) - 1, new_products(atom_ptr, np.zeros(len(u)))
     gaps, every, share = np.full(n_regions, np.inf), True, 0.5 * enough / max(1, n_regions)
@@ -291,9 +228,8 @@ def _pass(z_ptr, column, value, offset, alpha, atom_ptr, c, u, w, nonneg, heavin
             score[a], change[a] = offset[first + a] - product, 0.0
             mean += alpha[first + a] * score[a]
         work += z_ptr[first + count] - z_ptr[first] + count
-        own = alpha[first : first + count]
         for step in range(n_steps):
-            high, low = ends(score, own)
+            high, low = ends(score, alpha, first, count)
             if step == 0:
                 gaps[r] = c[r] * (score[high] - mean)
             if is_flat(score, high, low):
@@ -302,7 +238,7 @@ def _pass(z_ptr, column, value, offset, alpha, atom_ptr, c, u, w, nonneg, heavin
             to = _row(z_ptr, column, value, products, r, first, count, high)
             back = _row(z_ptr, column, value, products, r, first, count, low)
             norm = to[high] + back[low] - to[low] - back[high]
-            moved = c[r] * exchange(own, high, low, slope, c[r] * norm * scale)
+            moved = c[r] * exchange(alpha, first + high, first + low, slope, c[r] * norm * scale)
             change[high] += moved
             change[low] -= moved
             for a in range(count):

@@ -79,28 +79,23 @@ def threshold(z, n, work):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def ends(gradient, alpha):  # type: ignore[no-untyped-def]
-    """The entry with the largest gradient, and that with the smallest among those with weight (-1 if none has any); the first of equal ones."""
+def ends(gradient, alpha, first, n):  # type: ignore[no-untyped-def]
+    """Of ``n`` entries, with weights ``alpha[first:]``: the one with the largest gradient, and that with the smallest among those with weight (-1
+    if none has any); the first of equal ones."""
     high, low = 0, -1
-    for i in range(len(alpha)):
+    for i in range(n):
         if gradient[i] > gradient[high]:
             high = i
-        if alpha[i] > 0.0 and (low < 0 or gradient[i] < gradient[low]):
+        if alpha[first + i] > 0.0 and (low < 0 or gradient[i] < gradient[low]):
             low = i
     return high, low
-
-
-@kernel
-def step_size(slope, curve, available):  # type: ignore[no-untyped-def]
-    """The exact line search: ``slope / curve``, or all that is ``available`` where that is less."""
-    return min(slope / curve, available) if slope < available * curve else available
 
 
 @kernel
 def exchange(alpha, high, low, slope, curve):  # type: ignore[no-untyped-def]
     """Move the best amount from ``alpha[low]`` to ``alpha[high]``, whose gradients differ by ``slope``, along a line of curvature ``curve``;
     returns the amount. An entry that gives all it has becomes 0 exactly."""
-    size = step_size(slope, curve, alpha[low])
+    size = min(slope / curve, alpha[low]) if slope < alpha[low] * curve else alpha[low]
     alpha[low] = alpha[low] - size if size < alpha[low] else 0.0
     alpha[high] += size
     return size
@@ -113,28 +108,29 @@ def is_flat(gradient, high, low):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def pairwise_steps(gram, scale, gradient, alpha, change, n_steps, least, little):  # type: ignore[no-untyped-def]
+def pairwise_steps(gram, start, width, scale, gradient, alpha, first, n, change, n_steps, least, little):  # type: ignore[no-untyped-def]
     r"""Up to ``n_steps`` pairwise steps on a quadratic :math:`\langle g, \alpha\rangle - \tfrac s2 \alpha^\top G\alpha`; returns the gain.
 
-    ``gradient`` and ``alpha`` are kept up to date, ``change`` adds up what was moved. ``gram`` (n, n) is symmetric and may be larger
-    than ``alpha``. Ends when two gradients differ by at most ``least``, or by their rounding alone, or when a step gains less than
+    ``gradient`` and the ``n`` entries ``alpha[first:]`` are kept up to date, ``change`` adds up what was moved. ``gram`` is flat: the products of
+    entry ``i`` are ``gram[start + i * width:]``. Ends when two gradients differ by at most ``least``, or by their rounding alone, or when a step gains less than
     ``little`` of all gained so far.
     """
     gain = 0.0
     for _ in range(n_steps):
-        high, low = ends(gradient, alpha)
+        high, low = ends(gradient, alpha, first, n)
         if low < 0 or is_flat(gradient, high, low):
             break
         slope = gradient[high] - gradient[low]
         if slope <= least:
             break
-        to, back = gram[high], gram[low]
-        curve = scale * (to[high] + back[low] - 2.0 * to[low])
-        size = exchange(alpha, high, low, slope, curve)
+        to, back = start + high * width, start + low * width
+        curve = scale * (gram[to + high] + gram[back + low] - 2.0 * gram[to + low])
+        size = exchange(alpha, first + high, first + low, slope, curve)
         change[high] += size
         change[low] -= size
-        for i in range(len(alpha)):
-            gradient[i] -= size * scale * (to[i] - back[i])
+        plus, minus = gram[to : to + n], gram[back : back + n]  # so that the loop is vectorised
+        for i in range(n):
+            gradient[i] -= size * scale * (plus[i] - minus[i])
         gained = size * (slope - 0.5 * size * curve)
         gain += gained
         if gained < little * gain:

@@ -66,7 +66,7 @@ def _block_steps(gram, diag, alpha, grad, order, first, last, rest, j, loose, ta
     local[size], weight[size] = 0.0, rest[j]
     count = size + 1 if loose else size
     while steps < max_steps:
-        high, low = ends(local[:count], weight[:count])
+        high, low = ends(local, weight, 0, count)
         gap = 0.0
         for p in range(count):
             gap += weight[p] * (local[high] - local[p])

@@ -93,7 +93,7 @@ def ascend(order, x, x_ptr, x_col, x_val, norm, loss, edges, alpha, node, tables
             for m in range(n_labels):
                 all_own[m] = score[m] + own[m]
             scores(all_own, pair, column, total)
-            high, low = ends(total, alpha[j])
+            high, low = ends(total, alpha[j], 0, n_subsets)
             if low < 0:
                 break
             if step == 0:

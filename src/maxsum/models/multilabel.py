@@ -217,3 +217,13 @@ def _names(edges: np.ndarray, width: int, edge_index: np.ndarray, n_weights: int
 
 def _class_names(width: int, classes: tuple[np.ndarray, ...]) -> list[str]:
     return [f"q(feature {f}, {label})" for f in range(width) for label in classes[0]]
+
+
+def reduced_tables(tables: np.ndarray, edges: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tables as what each label 1 gains, and each pair of them, (L,) and (L, L), up to a constant."""
+    own, pair = np.zeros(n_labels), np.zeros((n_labels, n_labels))
+    if len(edges):
+        np.add.at(own, edges[:, 0], tables[:, 1, 0] - tables[:, 0, 0])
+        np.add.at(own, edges[:, 1], tables[:, 0, 1] - tables[:, 0, 0])
+        pair[edges.min(axis=1), edges.max(axis=1)] = tables[:, 0, 0] + tables[:, 1, 1] - tables[:, 0, 1] - tables[:, 1, 0]
+    return own, pair

@@ -135,7 +135,7 @@ class _Program:
         self.rows = found.rows if every else found.rows[chosen]
         self.block, self.alpha = found.block[chosen], found.alpha[chosen]
         self.offset = found.offset[chosen] - np.asarray(self.rows @ found.origin).reshape(-1)
-        self.gram = _dense(self.rows @ self.rows.T)
+        self.gram = dense(self.rows @ self.rows.T)
         self.signed = np.flatnonzero(cone.nonneg & (below > 0))
         self.below = below[self.signed]
 
@@ -145,8 +145,8 @@ class _Program:
         place = np.arange(len(self.signed)), self.signed
         signs = sparse.csr_array((np.ones(len(self.signed)), place), shape=(len(self.signed), cone.n_weights))
         hard = sparse.csr_array(sparse.vstack([signs, cone.rows], format="csr"))
-        mixed = _dense(hard @ self.rows.T)
-        gram = np.block([[self.gram, mixed.T], [mixed, _dense(hard @ hard.T)]])
+        mixed = dense(hard @ self.rows.T)
+        gram = np.block([[self.gram, mixed.T], [mixed, dense(hard @ hard.T)]])
         qp = ReducedQP(found.limit, loose=True)
         block = np.concatenate([self.block, np.full(hard.shape[0], -1, dtype=np.int64)])
         qp.extend(gram, np.concatenate([self.offset, -np.asarray(hard @ found.origin).reshape(-1)]), block)
@@ -169,5 +169,6 @@ class _Program:
         return len(new) > 0
 
 
-def _dense(matrix: Any) -> np.ndarray:
+def dense(matrix: Any) -> np.ndarray:
+    """A matrix that may be sparse, as an array."""
     return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)

@@ -85,24 +85,30 @@ class PlaneStore(DualModel):
     def add(self, examples: np.ndarray, keys: list[Key], max_steps: int, gaps: np.ndarray) -> tuple[float, float]:
         """Store an answer of each example and improve its block; returns (gain of the dual, entries touched)."""
         soft = [isinstance(key, Relaxed) for key in keys]
-        design, left = self.objective.design, examples
+        left = examples
         if any(soft):
             for j, key in zip(examples.tolist(), keys, strict=True):
                 if isinstance(key, Relaxed) and self.explicit:
                     self.add_relaxed(j, key)
             left = examples[~np.array(soft)]
             keys = [key for key, is_soft in zip(keys, soft, strict=True) if not is_soft]
-        while len(left):
-            ptr = np.concatenate([[0], np.cumsum(self.sizes[left])])
-            full = np.zeros(len(left), dtype=np.bool_)
-            flat = np.concatenate(keys).astype(np.int32, copy=False)
-            oldest = _NEVER if self.keeps else 0 if self.max_planes < 8 else _OLD
-            insert_all(design, self.planes, left, ptr, flat, oldest, self.scratch, full)
-            if not full.any():
-                break
-            self.make_room(left[full])
-            left, keys = left[full], [key for key, again in zip(keys, full, strict=True) if again]
+        if len(left):
+            self.insert(left, np.concatenate(keys), 0 if self.max_planes < 8 else _OLD)
         return self.ascend(examples.copy(), 1, max_steps, 0.0, 0.0, 0.0, 1e-300, gaps)
+
+    def insert(self, examples: np.ndarray, labels: np.ndarray, oldest: int) -> None:
+        """Store a labelling of each example, one after the other in ``labels``, unless it has it; planes of these examples that had no
+        weight in ``oldest`` visits are dropped."""
+        while len(examples):
+            ptr = np.concatenate([[0], np.cumsum(self.sizes[examples])])
+            full = np.zeros(len(examples), dtype=np.bool_)
+            labels = labels.astype(np.int32, copy=False)
+            oldest = _NEVER if self.keeps else oldest
+            insert_all(self.objective.design, self.planes, examples, ptr, labels, oldest, self.scratch, full)
+            if not full.any():
+                return
+            self.make_room(examples[full])
+            examples, labels = examples[full], labels[np.repeat(full, np.diff(ptr))]
 
     def add_relaxed(self, j: int, key: Relaxed) -> None:
         """Store pseudo-marginals of example ``j`` by their vector."""
@@ -172,6 +178,12 @@ class PlaneStore(DualModel):
         """Weights recomputed from the planes; returns the dual value."""
         total = rebuild(self.objective.design, self.planes, self.weights, self.scratch)
         return float(total - 0.5 * inner(self.weights.value, self.weights.value))
+
+    @property
+    def value(self) -> float:
+        """The dual from multipliers and weights as they are, with the rounding of many steps; `refresh` makes the weights anew."""
+        slots, w = ranges(self.planes.slot_ptr[:-1], self.planes.used), self.weights.value
+        return float(self.planes.alpha[slots] @ self.planes.offset[slots] - 0.5 * (w @ w))
 
     def columns(self) -> Columns:
         planes = self.planes

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ...kernels.design import Design
-from ...kernels.net import adjacency
+from ...kernels.net import adjacency, memberships
 from ...kernels.region_planes import base_plane, region_passes, sparse_vectors
 from ...kernels.regions import Regions, extend, marginals
 from ...kernels.vectors import inner
@@ -22,8 +22,8 @@ from .planes import PlaneStore, new_weights
 if TYPE_CHECKING:
     from ..objectives.margin import MarginObjective
 
-_MEMORY = 0
-_NODES = 100
+_MEMORY = 0  # visits for which a labelling without weight is kept: more of them make a better model, of fewer regions
+_NODES = 100  # of an example: in smaller ones labellings differ everywhere, so there is one region
 _NONE, _NO_CLIQUES = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
 
 
@@ -80,29 +80,54 @@ def own_design(design: Design, j: int) -> Design:
     )
 
 
-class _Example:
-    """Regions of one example, the vectors of their labellings, their last known gaps."""
+class RegionPlanes:
+    """Regions of one example, or of several together, the vectors of their labellings, their last known gaps.
 
-    def __init__(self, design: Design):
-        self.design, n = design, len(design.truth)
+    Parameters
+    ----------
+    design : Design
+    c : ndarray
+        Weight of each example of the design.
+    """
+
+    def __init__(self, design: Design, c: np.ndarray):
+        self.design, self.c, n = design, c.copy(), len(design.truth)
         ptr, adj_edge, _ = adjacency(n, design.edges)
-        self.links = ptr, adj_edge, np.zeros(n + 1, dtype=np.int64), _NO_CLIQUES
+        member_ptr, member = memberships(n, design.member)
+        owner = np.repeat(np.arange(len(design.member_ptr) - 1), np.diff(design.member_ptr))
+        self.links = ptr, adj_edge, member_ptr, owner[member].astype(np.int32)
         self.regions = no_regions(design.truth)
         self.z = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0)
         self.offset, self.gaps = np.zeros(0), np.zeros(0)
 
     def set(self, regions: Regions, scratch: Any) -> None:
+        """Other regions; their vectors are made anew."""
         self.regions, self.offset = regions, np.empty(len(regions.alpha))
         self.z = sparse_vectors(self.design, regions, *self.links, scratch.dense, scratch.index, self.offset)
         self.gaps = np.full(len(regions.node_ptr) - 1, np.inf)
 
+    @property
+    def limit(self) -> np.ndarray:
+        """``c`` of each region."""
+        first = self.regions.node[self.regions.node_ptr[:-1]]
+        return np.asarray(self.c[np.searchsorted(self.design.node_ptr, first, side="right") - 1])
+
+    def origin(self, scratch: Any, n_weights: int) -> tuple[np.ndarray, float]:
+        """Vector and loss, weighted, of the labelling where every region has its first one, from which those of others are counted."""
+        u = np.zeros(n_weights)
+        return u, float(base_plane(self.design, self.regions, self.c, scratch.index, scratch.value, u))
+
     def mean(self, scratch: Any, n_weights: int) -> tuple[np.ndarray, float]:
-        """Vector and loss of the mixture of the regions."""
-        u, regions = np.zeros(n_weights), self.regions
-        loss = base_plane(self.design, regions, np.ones(1), scratch.index, scratch.value, u)
+        """Vector and loss, weighted, of the mixture of the regions."""
+        (u, loss), (z_ptr, column, value) = self.origin(scratch, n_weights), self.z
+        weight = np.repeat(self.limit, np.diff(self.regions.atom_ptr)) * self.regions.alpha
+        u += np.bincount(column, np.repeat(weight, np.diff(z_ptr)) * value, n_weights)
+        return u, float(loss + weight @ self.offset)
+
+    def rows(self, n_weights: int) -> Any:
+        """Vectors of all labellings, (atoms, P)."""
         z_ptr, column, value = self.z
-        u += np.bincount(column, np.repeat(regions.alpha, np.diff(z_ptr)) * value, n_weights)
-        return u, float(loss + regions.alpha @ self.offset)
+        return sparse.csr_array((value, column, z_ptr), shape=(len(self.offset), n_weights))
 
 
 class RegionStore(DualModel):
@@ -119,14 +144,24 @@ class RegionStore(DualModel):
     ----------
     objective : LPObjective
         One that `fits`.
+    apart : bool
+        Keep the regions of each example by themselves, so that examples can be visited one at a time.
+
+    Attributes
+    ----------
+    examples : list of RegionPlanes
+        One for each example, or a single one for all.
     """
 
     explicit = True
 
-    def __init__(self, objective: MarginObjective):
-        self.objective = objective
-        self.examples = [_Example(own_design(objective.design, j)) for j in range(objective.n_examples)]
-        self.c = objective.c.copy()
+    def __init__(self, objective: MarginObjective, apart: bool = True):
+        self.objective, self.c = objective, objective.c.copy()
+        if apart:
+            n = objective.n_examples
+            self.examples = [RegionPlanes(own_design(objective.design, j), self.c[j : j + 1]) for j in range(n)]
+        else:
+            self.examples = [RegionPlanes(objective.design, self.c)]
         self.weights = new_weights(objective.cone)
         self.nonneg = objective.cone.nonneg.astype(np.uint8)
         self.scratch = objective.new_scratch(1)
@@ -172,7 +207,7 @@ class RegionStore(DualModel):
             for rows in zip(*((*own.z[1:], own.offset, own.regions.alpha, own.gaps) for own in chosen), strict=True)
         )
         if len(gap):
-            c = np.repeat(self.c[order], np.diff(n_regions))
+            c = np.concatenate([own.limit for own in chosen])
             gain, work = region_passes(
                 z_ptr, column, value, offset, alpha, atom_ptr, c, weights.plain, weights.value, self.nonneg, n_passes, max_steps, least,
                 gain, float(work), self.scratch.dense, gap,
@@ -186,10 +221,10 @@ class RegionStore(DualModel):
     def refresh(self) -> float:
         """Weights recomputed from the planes; returns the dual value."""
         u, total = np.zeros(self.objective.n_weights), 0.0
-        for own, c in zip(self.examples, self.c, strict=True):
+        for own in self.examples:
             z, loss = own.mean(self.scratch, len(u))
-            u += c * z
-            total += c * loss
+            u += z
+            total += loss
         self.weights.plain[:] = u
         if self.weights.value is not self.weights.plain:
             self.weights.value[:] = np.where(self.nonneg, np.maximum(u, 0.0), u)
@@ -198,16 +233,11 @@ class RegionStore(DualModel):
     def columns(self) -> Columns:
         """The labellings of all regions but the first of each, from which their vectors are counted; the first ones make the origin."""
         n_weights, origin = self.objective.n_weights, np.zeros(self.objective.n_weights)
-        rows, blocks, limits, n_blocks = [], [], [], 0
-        for own, c in zip(self.examples, self.c, strict=True):
-            base_plane(own.design, own.regions, np.full(1, c), self.scratch.index, self.scratch.value, origin)
-            z_ptr, column, value = own.z
-            rows.append(sparse.csr_array((value, column, z_ptr), shape=(len(own.offset), n_weights)))
-            counts = np.diff(own.regions.atom_ptr)
-            blocks.append(np.repeat(n_blocks + np.arange(len(counts)), counts))
-            limits.append(np.full(len(counts), c))
-            n_blocks += len(counts)
-        limit, block, kept = np.concatenate(limits), np.concatenate(blocks), self._later()
+        for own in self.examples:
+            origin += own.origin(self.scratch, n_weights)[0]
+        limit, kept = np.concatenate([own.limit for own in self.examples]), self._later()
+        block = np.repeat(np.arange(len(limit)), np.concatenate([np.diff(own.regions.atom_ptr) for own in self.examples]))
+        rows = [own.rows(n_weights) for own in self.examples]
         offset = np.concatenate([own.offset for own in self.examples])[kept]
         alpha = np.concatenate([own.regions.alpha for own in self.examples])[kept] * limit[block[kept]]
         return Columns(sparse.csr_array(sparse.vstack(rows, format="csr"))[kept], offset, block[kept], alpha, limit, origin)
@@ -225,9 +255,10 @@ class RegionStore(DualModel):
         every = np.zeros(self.n_planes)
         every[kept] = alpha
         start = 0
-        for own, c in zip(self.examples, self.c, strict=True):
+        for own in self.examples:
             regions, stop = own.regions, start + len(own.offset)
-            share, start = every[start:stop] / c if c > 0 else np.zeros(stop - start), stop
+            c = np.repeat(own.limit, np.diff(regions.atom_ptr))
+            share, start = np.divide(every[start:stop], c, out=np.zeros_like(c), where=c > 0), stop
             if len(share):
                 share[regions.atom_ptr[:-1]] = np.maximum(1.0 - np.add.reduceat(share, regions.atom_ptr[:-1]), 0.0)
             regions.alpha[:] = share
@@ -235,19 +266,30 @@ class RegionStore(DualModel):
     def rescale(self, c: np.ndarray) -> None:
         """Move the multipliers to another regularisation: each example's keep their proportions."""
         self.c = c.copy()
+        ends = np.cumsum([0, *(len(own.c) for own in self.examples)])
+        for own, first, last in zip(self.examples, ends[:-1], ends[1:], strict=True):
+            own.c = self.c[first:last].copy()
 
     def keys(self) -> list[Relaxed]:
         """The marginals of each example."""
-        n_labels = self.objective.model.n_labels
-        designs = [own.design for own in self.examples]
-        return [
-            relaxed_keys(own.regions, design.node_ptr, design.edge_ptr, design.edges, n_labels)[0]
-            for own, design in zip(self.examples, designs, strict=True)
-        ]
+        n_labels, keys = self.objective.model.n_labels, []
+        for own in self.examples:
+            design = own.design
+            keys += relaxed_keys(own.regions, design.node_ptr, design.edge_ptr, design.edges, n_labels)
+        return keys
 
     def certificate(self) -> DualCertificate:
-        """Marginals of each example, as a proof of the dual value."""
-        return DualCertificate(np.arange(self.objective.n_examples), tuple(self.keys()), self.c.copy(), self.cone_multipliers)
+        """Marginals of each example, as a proof of the dual value.
+
+        Cliques take the largest share that marginals of their nodes allow, which may be more than the mixture has, so the multipliers of signs
+        are those of the planes of the marginals.
+        """
+        keys, u = self.keys(), np.zeros(self.objective.n_weights)
+        for j, key in enumerate(keys):
+            plane = self.objective.plane(j, key)
+            u[plane.index] += self.c[j] * plane.value
+        below = np.maximum(-u[self.objective.cone.nonneg], 0.0)
+        return DualCertificate(np.arange(len(keys)), tuple(keys), self.c.copy(), below)
 
     def as_planes(self, max_planes: int) -> PlaneStore:
         """The same dual point, with one plane an example: its marginals."""

@@ -1,19 +1,20 @@
-"""Bundle: the bundle method for the proximal problems (13) of Algorithm 1 of Franc & Laskov 2011, with its dual and its lower bound."""
+"""Bundle: the bundle method for the proximal problems (13) of Franc & Laskov 2011, Algorithm 1, with its dual and its lower bound."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ...core.parameters import OneOf, check_value
 from ...kernels import dual_bound as kernels
-from ...qp.reduced import ReducedQP
 from ..dual.dual_bound import BoundPoint, DualBound
+from ..dual.model import dense
 from ..dual.pseudo_marginals import PseudoMarginals
+from ..dual.vectors import VectorModel
 
-_IDLE = 20
-_KEPT = ("labels", "offset", "examples", "idle", "gram_w", "gram_s", "alpha", "centre", "scale")
+IDLE = 20  # solutions without weight after which a plane goes; it can be found again, for one evaluation
 
 
 class Ragged:
@@ -28,11 +29,9 @@ class Ragged:
 
     @property
     def columns(self) -> list[np.ndarray]:
-        """The data of all rows, one array for each type."""
         return [data[: self.ptr[-1]] for data in self._data]
 
     def append(self, *row: np.ndarray) -> None:
-        """Add a row, one part for each type."""
         start, stop = int(self.ptr[-1]), int(self.ptr[-1]) + len(row[0])
         for i, part in enumerate(row):
             if stop > len(self._data[i]):
@@ -43,7 +42,6 @@ class Ragged:
         self.ptr = np.append(self.ptr, stop)
 
     def keep(self, mask: np.ndarray) -> None:
-        """Drop the rows where the mask is False."""
         sizes = np.diff(self.ptr)
         chosen = np.repeat(mask, sizes)
         total = int(sizes[mask].sum())
@@ -52,7 +50,7 @@ class Ragged:
         self.ptr = np.concatenate([[0], np.cumsum(sizes[mask])]).astype(np.int64)
 
 
-class Bundle:
+class Bundle(VectorModel):
     r"""Minimise :math:`F(w, \varphi) + \tfrac1\lambda\|\varphi - \hat\varphi\|^2` by cutting planes, as BMRM (Teo et al. 2010) does:
     the planes of :math:`R` seen so far make a model, its minimiser is the next point to ask at. In the dual,
 
@@ -75,147 +73,115 @@ class Bundle:
 
     def __init__(self, bound: DualBound, slacks: str = "n"):
         check_value("slacks", slacks, OneOf("n", "one"))
-        self.bound, self.objective, self.one = bound, bound.objective, slacks == "one"
-        self.rows = self.objective.cone.matrix
-        self.n_rows = self.rows.shape[0]
-        self.vectors = Ragged(np.int32, np.float64)
+        self.bound, self.centre, self.scale = bound, bound.zeros(), 1.0
         self.turns = Ragged(np.int32, bound.label_type, bound.label_type)
-        self.labels: list[np.ndarray] = []
-        self.offset, self.examples = np.zeros(0), np.zeros(0, dtype=np.int64)
-        self.idle = np.zeros(0, dtype=np.int64)
-        self.gram_w, self.gram_s = np.zeros((self.n_rows, self.n_rows)), np.zeros((0, 0))
-        self.gram_w[:] = (self.rows @ self.rows.T).toarray()
+        rows = sparse.csr_array(bound.objective.cone.matrix)
+        self.gram_w, self.gram_s = dense(rows @ rows.T), np.zeros((0, 0))
+        self.weight = np.ones(bound.n_messages)
+        super().__init__(bound.objective, slacks == "one")
         self.reweight()
-        self.recentre(bound.zeros(), 1.0)
-
-    def __len__(self) -> int:
-        return len(self.offset)
 
     def reweight(self) -> None:
         """Take the weights of the examples as they are now; planes of one model for all are of no use after a change."""
         c = self.objective.c
-        if self.one and len(self):
-            self._remove(np.ones(len(self), dtype=bool))
-        self.weight = np.repeat(c, np.diff(self.bound.copies.row_ptr)) if self.one else np.ones(self.bound.n_messages)
-        self.blocks = np.ones(1) if self.one else c
-        self.alpha = np.zeros(self.n_rows + len(self))
+        if self.one:
+            self.remove(np.ones(len(self), dtype=bool))
+            self.weight = np.repeat(c, np.diff(self.bound.copies.row_ptr))
+        else:
+            self.rescale(c)
 
     def recentre(self, centre: np.ndarray, scale: float) -> None:
         r"""Make the proximal problem around ``centre`` with :math:`\lambda` = ``scale``; the planes stay."""
-        self.centre, self.scale = centre.copy(), scale
-        self.qp = ReducedQP(self.blocks, loose=True)
-        if self.n_rows + len(self):
-            shifted = np.concatenate([np.zeros(self.n_rows), self.offset + self._products(centre)])
-            self.qp.extend(self._gram(), shifted, np.concatenate([np.full(self.n_rows, -1), self.examples]).astype(np.int64))
-            self.qp.warm(self.alpha)
-        self.linear = self.qp.offset.copy()
+        alpha, self.centre, self.scale = self.qp.alpha.copy(), centre.copy(), scale
+        self.qp = self.new_qp()
+        self.qp.warm(alpha)
 
-    def _gram(self) -> np.ndarray:
+    def gram(self) -> np.ndarray:
         gram = self.gram_w.copy()
         gram[self.n_rows :, self.n_rows :] += 0.5 * self.scale * self.gram_s
         return gram
 
-    def _products(self, phi: np.ndarray) -> np.ndarray:
+    def linear(self) -> np.ndarray:
+        return self.offset + self._message_products(self.centre)
+
+    def _message_products(self, phi: np.ndarray) -> np.ndarray:
         out = np.empty(len(self))
         row, plus, minus = self.turns.columns
-        kernels.message_products(row, plus, minus, self.turns.ptr, self.examples, -1, phi, self.weight, out)
+        kernels.message_products(row, plus, minus, self.turns.ptr, self.block, -1, phi, self.weight, out)
         return out
+
+    def refresh(self) -> float:
+        """Weights and ``turn``, :math:`S\\alpha`, from the planes; returns the lower bound on the proximal problem."""
+        self.turn = self.bound.zeros()
+        row, plus, minus = self.turns.columns
+        kernels.combine_messages(row, plus, minus, self.turns.ptr, self.alpha, self.weight, self.turn)
+        return super().refresh() - 0.25 * self.scale * float(np.vdot(self.turn, self.turn))
 
     def solve(self, tol: float) -> tuple[np.ndarray, np.ndarray, float]:
         """The minimiser of the model (weights in the cone, messages) and the lower bound on the proximal problem."""
-        if len(self.qp):
-            self.qp.solve(tol)
-        self.alpha = self.qp.alpha.copy()
-        own = self.alpha[self.n_rows :]
-        w = np.asarray(self.rows.T @ self.alpha[: self.n_rows]).reshape(-1).astype(np.float64)
-        index, value = self.vectors.columns
-        kernels.combine_vectors(index, value, self.vectors.ptr, own, w)
-        turn = self.bound.zeros()
-        row, plus, minus = self.turns.columns
-        kernels.combine_messages(row, plus, minus, self.turns.ptr, own, self.weight, turn)
-        low = float(self.alpha @ self.linear) - 0.5 * float(w @ w) - 0.25 * self.scale * float(np.vdot(turn, turn))
-        self.idle = np.where(own > 0, 0, self.idle + 1)
-        return self.objective.repair(w), self.centre - 0.5 * self.scale * turn, low
+        low = self.correct(tol)
+        return self.objective.repair(self.weights.value), self.centre - 0.5 * self.scale * self.turn, low
 
     def model(self, w: np.ndarray, phi: np.ndarray) -> np.ndarray:
         """The model's slacks at a point, one a block."""
-        reached = np.zeros(len(self.blocks))
-        if len(self):
-            out = np.empty(len(self))
-            index, value = self.vectors.columns
-            kernels.vector_products(index, value, self.vectors.ptr, w, out)
-            np.maximum.at(reached, self.examples, self.offset - out + self._products(phi))
+        reached = np.zeros(len(self.limit))
+        np.maximum.at(reached, self.block, self.slack(w) + self._message_products(phi))
         return reached
 
     def add(self, point: BoundPoint, w: np.ndarray, phi: np.ndarray, least: float) -> int:
         """Planes of the examples whose slack the model misses, by more than ``least`` in all; returns how many."""
-        c = self.objective.c
-        if self.one:
-            missed = np.array([float(c @ point.slack)]) - self.model(w, phi)
-        else:
-            missed = c * (point.slack - self.model(w, phi))
-        wanted = np.flatnonzero(missed > least / len(self.blocks))
+        c, copies = self.objective.c, self.bound.copies
+        reached = self.model(w, phi)
+        missed = np.array([float(c @ point.slack)]) - reached if self.one else c * (point.slack - reached)
+        wanted = np.flatnonzero(missed > least / len(missed))
         if not len(wanted):
             return 0
-        old = self.idle > _IDLE
+        old = self.idle > IDLE
         if old.any():
-            self._remove(old)
-        before = len(self)
+            self.remove(old)
+        rows, offset, keys = Ragged(np.int32, np.float64), [], []
         for i in wanted.tolist():
-            self._append(range(len(c)) if self.one else (i,), point.labels, 0 if self.one else i)
-        self._extend(before)
+            cuts = [self.bound.cut(j, point.labels) for j in (range(len(c)) if self.one else (i,))]
+            factor = c if self.one else np.ones(len(c))
+            z = np.asarray(sum(factor[cut.example] * cut.z for cut in cuts))
+            rows.append(np.flatnonzero(z), z[np.flatnonzero(z)])
+            self.turns.append(*(np.concatenate([getattr(cut, name) for cut in cuts]) for name in ("row", "plus", "minus")))
+            offset.append(sum(factor[cut.example] * cut.offset for cut in cuts))
+            keys.append(point.labels[slice(None) if self.one else slice(*copies.starts[copies.tree_ptr[i : i + 2]])].copy())
+        index, value = rows.columns
+        matrix = sparse.csr_array((value, index, rows.ptr), shape=(len(rows), self.objective.n_weights))
+        self.append(matrix, np.array(offset), wanted, keys)
         return len(wanted)
 
-    def _append(self, members: Any, labels: np.ndarray, block: int) -> None:
-        cuts = [self.bound.cut(j, labels) for j in members]
-        factor = self.objective.c if self.one else np.ones(self.objective.n_examples)
-        z = sum(factor[cut.example] * cut.z for cut in cuts)
-        index = np.flatnonzero(z)
-        self.vectors.append(index, np.asarray(z)[index])
-        self.turns.append(*(np.concatenate([getattr(cut, name) for cut in cuts]) for name in ("row", "plus", "minus")))
-        self.offset = np.append(self.offset, sum(factor[cut.example] * cut.offset for cut in cuts))
-        self.examples = np.append(self.examples, block)
-        self.idle = np.append(self.idle, 0)
-        copies = self.bound.copies
-        ends = slice(None) if self.one else slice(*copies.starts[copies.tree_ptr[block : block + 2]])
-        self.labels.append(labels[ends].copy())
-
-    def _extend(self, before: int) -> None:
-        """Products of the planes from ``before`` on with all, and their columns in the quadratic program."""
-        n, m, shift = len(self), len(self) - before, self.n_rows
-        columns, turned = np.zeros((shift + n, m)), np.zeros((m, n))
-        dense, phi = np.zeros(self.objective.n_weights), self.bound.zeros()
-        index, value = self.vectors.columns
+    def products(self, before: int) -> np.ndarray:
+        columns, turned, phi = super().products(before), np.zeros((len(self) - before, len(self))), self.bound.zeros()
         row, plus, minus = self.turns.columns
-        for i in range(m):
-            own = slice(*self.vectors.ptr[before + i : before + i + 2])
-            dense[index[own]] = value[own]
-            kernels.vector_products(index, value, self.vectors.ptr, dense, columns[shift:, i])
-            columns[:shift, i] = self.rows @ dense
-            dense[index[own]] = 0.0
+        for i in range(len(turned)):
             own = slice(*self.turns.ptr[before + i : before + i + 2])
             at = row[own]
             phi[at, plus[own]], phi[at, minus[own]] = self.weight[at], -self.weight[at]
-            block = self.examples[before + i]
-            kernels.message_products(row, plus, minus, self.turns.ptr, self.examples, block, phi, self.weight, turned[i])
+            block = self.block[before + i]
+            kernels.message_products(row, plus, minus, self.turns.ptr, self.block, block, phi, self.weight, turned[i])
             phi[at] = 0.0
         self.gram_w, self.gram_s = _bordered(self.gram_w, columns), _bordered(self.gram_s, turned.T)
-        columns[shift:] += 0.5 * self.scale * turned.T
-        linear = self.offset[before:] + self._products(self.centre)[before:]
-        self.qp.extend(columns, linear, self.examples[before:])
-        self.linear = np.concatenate([self.linear, linear])
-        self.alpha = np.concatenate([self.alpha, np.zeros(m)])
+        columns[self.n_rows :] += 0.5 * self.scale * turned.T
+        return columns
 
-    def _remove(self, mask: np.ndarray) -> None:
-        keep = ~mask
-        every = np.concatenate([np.ones(self.n_rows, dtype=bool), keep])
-        self.vectors.keep(keep)
-        self.turns.keep(keep)
-        self.labels = [labels for labels, stays in zip(self.labels, keep, strict=True) if stays]
-        self.offset, self.examples, self.idle = self.offset[keep], self.examples[keep], self.idle[keep]
-        self.gram_w, self.gram_s = self.gram_w[np.ix_(every, every)], self.gram_s[np.ix_(keep, keep)]
-        self.alpha = self.alpha[every]
-        self.recentre(self.centre, self.scale)
+    def keep(self, mask: np.ndarray) -> None:
+        super().keep(mask)
+        every = np.concatenate([np.ones(self.n_rows, dtype=bool), mask])
+        self.turns.keep(mask)
+        self.gram_w, self.gram_s = self.gram_w[np.ix_(every, every)], self.gram_s[np.ix_(mask, mask)]
+
+    def state(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("centre", "scale", "weight", "gram_w", "gram_s")}
+        return super().state() | own | {"turns": [self.turns.ptr, *self.turns.columns]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name in ("centre", "scale", "weight", "gram_w", "gram_s"):
+            setattr(self, name, state[name])
+        self.turns.ptr, *self.turns._data = state["turns"]
+        super().restore(state)
 
     def marginals(self) -> PseudoMarginals:
         """The mixture of labellings that the multipliers are, moved into the local polytope: a bound on LP-M3N itself."""
@@ -224,34 +190,20 @@ class Bundle:
         share = np.zeros(len(c))
         copies = bound.copies
         whole = np.zeros(len(copies.owner), dtype=bound.label_type)
-        own = self.alpha[self.n_rows :]
+        own = self.alpha
         for i in np.flatnonzero(own > 0):
-            j = int(self.examples[i])
+            j = int(self.block[i])
             if self.one:
-                whole[:] = self.labels[i]
+                whole[:] = self.keys[i]
                 members = np.flatnonzero(c > 0)
             else:
-                whole[slice(*copies.starts[copies.tree_ptr[j : j + 2]])] = self.labels[i]
+                whole[slice(*copies.starts[copies.tree_ptr[j : j + 2]])] = self.keys[i]
                 members = np.array([j])
             for k in members.tolist():
                 weight = float(own[i] if self.one else own[i] / c[k])
                 bound.add(node, edge, k, whole, weight)
                 share[k] += weight
         return bound.settled(node, edge, 1.0 - share)
-
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps; `recentre` makes the rest."""
-        return {name: getattr(self, name) for name in _KEPT} | {
-            name: [rows.ptr, *rows.columns] for name, rows in (("vectors", self.vectors), ("turns", self.turns))
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """What `state` gave."""
-        for name in _KEPT:
-            setattr(self, name, state[name])
-        for rows, name in ((self.vectors, "vectors"), (self.turns, "turns")):
-            rows.ptr, *rows._data = state[name]
-        self.recentre(self.centre, self.scale)
 
 
 def _bordered(gram: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from ...core.errors import UnsupportedProblemError
 from ...core.parameters import Real, WholeNumber, settings
-from ...kernels.net import adjacency, memberships
-from ...kernels.region_planes import ascend, base_plane, sparse_ascend, sparse_vectors, vectors
+from ...kernels.region_planes import sparse_ascend
 from ...kernels.regions import Regions, extend
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
-from ..dual.regions import no_regions, relaxed_keys
+from ..dual.regions import RegionStore
 from ..objectives.base import Answer
 from ..objectives.lp import LPObjective
 from ..oracles.base import Effort
@@ -24,13 +22,27 @@ from ..oracles.relaxed import Relaxed
 from ..protocols import HasDesign, HasOracle, HasPlanes, HasRelaxation
 from .cutting_plane import CuttingPlane, CuttingState, Master
 
-_PASSES, _STEPS, _PRECISION, _EARLY = 200, 3, 0.02, 0.1
-_SERIOUS, _LIGHTER, _HEAVIER, _HEAVIEST = 0.3, 0.5, 1.5, 1e4
-_LOOSE = 0.3
-_AGAIN = 8
-_OFTEN = 25
-_STUCK, _OPEN = 60, 8
-_DENSE = 200
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of `RegionBundle`."""
+
+    passes: int = 200  # over the regions, at most, for one model
+    steps: int = 3  # pairwise steps in a visit of a region
+    precision: float = 0.02  # of the tolerance, to which a model is minimised,
+    early: float = 0.1  # or of this part of the gap, while that is larger
+    serious: float = 0.3  # part of the promised decrease that makes the proximal term lighter
+    lighter: float = 0.5  # what it is multiplied with then,
+    heavier: float = 1.5  # and after a point that is no better than the centre
+    heaviest: float = 1e4
+    loose: float = 0.3  # of the gap: a wider bracket of the oracle is made narrower before a point is judged
+    again: int = 8  # calls of the oracle for that, at most
+    often: int = 25  # models after which the objective at the centre is proven, whatever the gap
+    stuck: int = 60  # models without progress after which labellings are given up
+    open: int = 8  # models in a row where the relaxation alone keeps the gap open, after which they are given up too
+
+
+_TUNING = Tuning()
 _KEPT = ("centre", "w", "heaviness", "value", "model", "dual", "stuck", "loose", "reached", "proven")
 
 
@@ -114,31 +126,24 @@ class _Search:
 
     def __init__(self, learner: RegionBundle, objective: LPObjective, training: Training):
         self.learner, self.objective, self.training = learner, objective, training
-        design = objective.design
-        n_nodes = len(design.truth)
-        self.c = np.repeat(objective.c, np.diff(design.node_ptr))
-        self.ptr, self.adj_edge, _ = adjacency(n_nodes, design.edges)
-        self.member_ptr, member = memberships(n_nodes, design.member)
-        owner = np.repeat(np.arange(len(design.member_ptr) - 1), np.diff(design.member_ptr))
-        self.member_clique = owner[member].astype(np.int32)
-        self.nonneg = objective.cone.nonneg.astype(np.uint8)
+        self.store = RegionStore(objective, apart=False)
+        self.planes = self.store.examples[0]
         self.stuck = self.loose = 0
         self.reached = np.inf
         self.proven = np.inf
-        self.regions = no_regions(design.truth)
-        self.best, self.dual = self.regions, 0.0
+        self.best, self.dual = self.planes.regions, 0.0
         self.centre = self.w = objective.cone.repair(np.zeros(objective.n_weights))
         self.heaviness, self.value, self.model = learner.heaviness, np.inf, 0.0
         training.bound(0.0, self.certificate)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
-        regions = {"regions": list(self.regions), "best": list(self.best)}
+        regions = {"regions": list(self.planes.regions), "best": list(self.best)}
         return regions | {name: getattr(self, name) for name in _KEPT}
 
     def restore(self, state: dict[str, Any]) -> None:
         """What `state` gave."""
-        self.regions, self.best = Regions(*state["regions"]), Regions(*state["best"])
+        self.planes.regions, self.best = Regions(*state["regions"]), Regions(*state["best"])
         for name in _KEPT:
             setattr(self, name, state[name])
 
@@ -148,11 +153,11 @@ class _Search:
         objective, w = self.objective, self.w
         answer = objective.ask(w, effort=Effort.GLANCE)
         upper = answer.upper
-        for _ in range(_AGAIN):
+        for _ in range(_TUNING.again):
             high = objective.primal(w, np.maximum(upper, 0.0))
             low = objective.primal(w, np.maximum(answer.value, 0.0))
             target = self.value if high > self.value else high
-            if objective.exact or high - low <= _LOOSE * max(target - self.dual, 0.0) or low >= self.value:
+            if objective.exact or high - low <= _TUNING.loose * max(target - self.dual, 0.0) or low >= self.value:
                 break
             again = objective.ask(w, effort=Effort.EXPAND)
             upper = np.minimum(upper, again.upper)
@@ -167,84 +172,48 @@ class _Search:
         answer, value, reached = self.ask()
         before = (self.value, self.dual)
         if value < self.value:
-            if self.value - value >= _SERIOUS * (self.value - self.model):
-                self.heaviness *= _LIGHTER
+            if self.value - value >= _TUNING.serious * (self.value - self.model):
+                self.heaviness *= _TUNING.lighter
             self.value, self.centre, self.reached = value, self.w, reached
         else:
-            self.heaviness = min(_HEAVIEST, _HEAVIER * self.heaviness)
+            self.heaviness = min(_TUNING.heaviest, _TUNING.heavier * self.heaviness)
         self.improve(np.concatenate(answer.keys).astype(np.int32, copy=False))
         tol, last = self.learner.tol, self.training.n_iter + 1 == self.learner.max_iter
-        if self.value - self.dual <= tol * abs(self.value) or last or (self.training.n_iter + 1) % _OFTEN == 0:
+        if self.value - self.dual <= tol * abs(self.value) or last or (self.training.n_iter + 1) % _TUNING.often == 0:
             self.prove()
         moved = before[0] - self.value + self.dual - before[1]
         self.stuck = 0 if moved > 1e-3 * (self.value - self.dual) or not np.isfinite(moved) else self.stuck + 1
         tight = self.reached - self.dual <= self.value - self.reached and not self.objective.exact
         self.loose = self.loose + 1 if tight else 0
-        return self.stuck < _STUCK and self.loose < _OPEN
+        return self.stuck < _TUNING.stuck and self.loose < _TUNING.open
 
     def master(self) -> Master:
         """What is known as one plane an example, for `CuttingPlane` to go on with pseudo-marginals as new ones."""
         objective = self.objective
         master, known = Master(objective, False), self.certificate()
-        for j, key in zip(known.examples.tolist(), known.keys, strict=True):
-            plane = objective.plane(j, key)
-            ptr = np.array([0, len(plane.index)])
-            row = sparse.csr_array((plane.value, plane.index, ptr), shape=(1, objective.n_weights))
-            master._append(row, np.array([plane.offset]), np.array([j]), [key])
+        master.append_planes([objective.plane(j, key) for j, key in zip(known.examples.tolist(), known.keys, strict=True)])
         return master
 
     def improve(self, labels: np.ndarray) -> None:
         """Take a labelling in, and move to the minimiser of the model."""
-        objective, started = self.objective, time.perf_counter()
-        design = objective.design
-        self.regions = regions = extend(design, self.regions, labels, self.learner.memory)
-        n_atoms = len(regions.alpha)
-        u = np.zeros(objective.n_weights)
-        z, offset = self.vectors()
-        loss = base_plane(design, regions, objective.c, objective.scratch.index, objective.scratch.value, u)
-        c = self.c[regions.node[regions.node_ptr[:-1]]] if n_atoms else np.zeros(0)
-        each, base = np.repeat(c, np.diff(regions.atom_ptr)), u.copy()
-        u += z.T @ (each * regions.alpha)
-        enough = _PRECISION * max(self.learner.tol * abs(self.value), _EARLY * (self.value - self.dual))
-        rest = (
-            offset,
-            regions.alpha,
-            regions.atom_ptr,
-            c,
-            u,
-            self.nonneg,
-            self.heaviness,
-            self.centre,
-            _PASSES,
-            _STEPS,
-            enough,
-        )
-        w = sparse_ascend(z.indptr, z.indices, z.data, *rest) if sparse.issparse(z) else ascend(z, *rest)
+        objective, own, started = self.objective, self.planes, time.perf_counter()
+        own.set(extend(objective.design, own.regions, labels, self.learner.memory), self.store.scratch)
+        regions, c = own.regions, own.limit
+        u, _ = own.mean(self.store.scratch, objective.n_weights)
+        enough = _TUNING.precision * max(self.learner.tol * abs(self.value), _TUNING.early * (self.value - self.dual))
+        w = sparse_ascend(
+            *own.z, own.offset, regions.alpha, regions.atom_ptr, c, u, self.store.nonneg, self.heaviness, self.centre, _TUNING.passes,
+            _TUNING.steps, enough,
+        )  # fmt: skip
         self.w = objective.repair(w)
-        u = base + z.T @ (each * regions.alpha)
-        cut = np.where(objective.cone.nonneg, np.maximum(u, 0.0), u)
-        dual = loss + float((each * regions.alpha) @ offset) - 0.5 * float(cut @ cut)
+        dual = self.store.refresh()
         if dual > self.dual:
             self.dual, self.best = dual, regions
             self.training.bound(dual, self.certificate)
-        slack = offset - z @ self.w
-        height = float(c @ np.maximum.reduceat(slack, regions.atom_ptr[:-1])) if n_atoms else 0.0
+        slack, (base, loss) = own.offset - own.rows(len(w)) @ self.w, own.origin(self.store.scratch, len(w))
+        height = float(c @ np.maximum.reduceat(slack, regions.atom_ptr[:-1])) if len(c) else 0.0
         self.model = 0.5 * float(self.w @ self.w) + loss - float(base @ self.w) + height
         self.training.qp_seconds += time.perf_counter() - started
-
-    def vectors(self) -> tuple[Any, np.ndarray]:
-        """Vectors of all labellings of regions, as rows, and their losses."""
-        objective, regions = self.objective, self.regions
-        n_atoms, n_weights = len(regions.alpha), objective.n_weights
-        offset = np.empty(n_atoms)
-        given = (objective.design, regions, self.ptr, self.adj_edge, self.member_ptr, self.member_clique)
-        if n_weights <= _DENSE:
-            z = np.empty((n_atoms, n_weights))
-            vectors(*given, z, offset)
-            return z, offset
-        scratch = objective.scratch
-        z_ptr, column, value = sparse_vectors(*given, scratch.dense, scratch.index, offset)
-        return sparse.csr_array((value, column, z_ptr), shape=(n_atoms, n_weights)), offset
 
     def prove(self) -> None:
         """The objective at the centre with a proven slack."""
@@ -261,11 +230,6 @@ class _Search:
 
     def certificate(self) -> DualCertificate:
         """The marginals of the regions, one plane an example."""
-        objective, data = self.objective, self.objective.model.data
-        keys = relaxed_keys(self.best, data.node_ptr, data.edge_ptr, data.edges, objective.model.n_labels)
-        u = np.zeros(objective.n_weights)
-        for j, key in enumerate(keys):
-            plane = objective.plane(j, key)
-            u[plane.index] += objective.c[j] * plane.value
-        below = np.maximum(-u[objective.cone.nonneg], 0.0)
-        return DualCertificate(np.arange(objective.n_examples), tuple(keys), objective.c.copy(), below)
+        store = RegionStore(self.objective, apart=False)
+        store.examples[0].regions = self.best
+        return store.certificate()

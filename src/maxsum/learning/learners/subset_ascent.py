@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from ...core.errors import UnsupportedProblemError
 from ...core.parameters import WholeNumber, settings
-from ...kernels.subset_ascent import ascend
 from ...models.multilabel import MultiLabelBound
 from ..certificate import DualCertificate, relative
 from ..driver import Learner, Training
+from ..dual.subsets import SubsetModel
 from ..objectives.margin import refuse_oracle
-from ..objectives.multilabel import MultiLabelObjective, reduced
+from ..objectives.multilabel import MultiLabelObjective
 from ..protocols import HasPlanes, HasSubsets
 from ..state import REBUILT
 
@@ -81,7 +80,8 @@ class SubsetAscent(Learner):
     def init(self, objective: MultiLabelObjective, training: Training, start: Any = None) -> SubsetState:
         state = SubsetState(self, objective)
         if isinstance(start, SubsetState) and start.objective is objective:
-            state.take(start)
+            state.model = start.model
+            state.model.rescale(objective.c)
         return state
 
     def step(self, state: SubsetState, training: Training) -> None:
@@ -108,79 +108,39 @@ def unsuited(model: MultiLabelBound) -> str:
 
 @dataclass(eq=False)
 class SubsetState:
-    """Multipliers (n, 2^L) of all subsets, and the weights they make.
-
-    Attributes
-    ----------
-    subsets : ndarray, shape (2^L, L)
-        Labels of each subset; ``own_subset`` is the number of each example's true one.
-    """
+    """Multipliers of all subsets, with the weights they make, and the random order of visits."""
 
     learner: SubsetAscent = field(metadata=REBUILT)
     objective: MultiLabelObjective = field(metadata=REBUILT)
     random: np.random.Generator = field(init=False)
-    alpha: np.ndarray = field(init=False)
+    model: SubsetModel = field(init=False)
 
     def __post_init__(self) -> None:
-        objective, model, n = self.objective, self.objective.model, self.objective.n_examples
-        self.random = np.random.default_rng(self.learner.random_state)
-        self.truth = np.asarray(model.labels).reshape(n, -1)
-        n_labels = self.truth.shape[1]
-        self.subsets = (np.arange(1 << n_labels)[:, None] >> np.arange(n_labels)) & 1
-        self.own_subset = objective._truth
-        x = model.data.x
-        self.x = np.zeros((0, 0)) if sparse.issparse(x) else np.ascontiguousarray(x, dtype=np.float64)
-        rows = sparse.csr_array(x) if sparse.issparse(x) else sparse.csr_array((0, 0))
-        self.rows = (rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data.astype(np.float64))
-        self.norm = np.asarray(
-            x.multiply(x).sum(axis=1) if sparse.issparse(x) else (x * x).sum(axis=1), dtype=np.float64
-        ).ravel()
-        self.gaps, self.alpha = np.zeros(n), np.zeros((n, 1 << n_labels))
-        self.alpha[np.arange(n), self.own_subset] = objective.c
-
-    def take(self, before: SubsetState) -> None:
-        """The multipliers of another training, scaled to the present weights of the examples."""
-        n, c, total = len(self.alpha), self.objective.c, before.alpha.sum(axis=1)
-        self.alpha = before.alpha * np.divide(c, total, out=np.zeros(n), where=total > 0)[:, None]
-        self.alpha[np.arange(n), self.own_subset] += np.maximum(0.0, c - self.alpha.sum(axis=1))
+        self.random, self.model = np.random.default_rng(self.learner.random_state), SubsetModel(self.objective)
+        self.gaps, self.dual = np.zeros(self.objective.n_examples), 0.0
 
     def restored(self) -> None:
-        """Weights of the multipliers that were read."""
-        self._weigh()
+        """The dual value of the multipliers that were read."""
+        self.dual = self.model.refresh()
+
+    def certificate(self) -> DualCertificate:
+        """The proof of the dual value."""
+        return self.model.certificate()
 
     def refresh(self, training: Training) -> None:
         """Weights and dual value from the multipliers, without the rounding of many small steps."""
-        self._weigh()
+        self.dual = self.model.refresh()
         training.bound(self.dual, self.certificate)
-
-    def _weigh(self) -> None:
-        model, x = self.objective.model, self.objective.model.data.x
-        mass = self.alpha.sum(axis=1)
-        used = self.alpha @ self.subsets.astype(np.float64)
-        edges = model.graph.edges
-        node = np.asarray(x.T @ (mass[:, None] * self.truth - used)).T
-        each = -self.alpha.sum(axis=0) + np.bincount(self.own_subset, weights=mass, minlength=len(self.subsets))
-        tables = np.zeros((len(edges), 2, 2))
-        for e, (u, v) in enumerate(edges):
-            np.add.at(tables[e], (self.subsets[:, u], self.subsets[:, v]), each)
-        self.node, self.tables = np.ascontiguousarray(node), tables
-        self.w = np.concatenate([self.node.ravel(), tables.ravel()])
-        loss = self.objective.loss_table.reshape(len(used), -1, 2)
-        self.dual = float((loss[:, :, 0] * (mass[:, None] - used) + loss[:, :, 1] * used).sum() - 0.5 * (self.w @ self.w))
 
     def one_pass(self, training: Training) -> float:
         """Visit all examples in random order; returns an estimate of the relative gap."""
         objective = self.objective
-        edges = objective.model.graph.edges
-        own, pair = reduced(self.tables, edges, len(self.node))
+        own, pair = self.model.reduced()
         order = self.random.permutation(objective.n_examples)
         started = time.perf_counter()
         gaps, gain, visits = self.gaps, 0.0, 0
         for i in range(1 + _TUNING.active_passes):
-            more = ascend(
-                order, self.x, *self.rows, self.norm, objective.loss_gain, edges, self.alpha, self.node, self.tables, own, pair,
-                self.learner.max_steps, gaps,
-            )  # fmt: skip
+            more = self.model.ascend(order, own, pair, self.learner.max_steps, gaps)
             objective.n_calls += len(order)
             if i == 0:
                 total = float(gaps.sum())
@@ -197,13 +157,6 @@ class SubsetState:
 
     def evaluate(self, training: Training) -> None:
         """The primal value at the present weights."""
-        answer = self.objective.ask(self.w)
-        training.offer(self.w, self.objective.primal(self.w, answer.upper), True)
-
-    def certificate(self) -> DualCertificate:
-        """Subsets with weight, as a proof of the dual value."""
-        alpha = self.alpha.copy()
-        alpha[np.arange(len(alpha)), self.own_subset] = 0.0
-        example, subset = np.nonzero(alpha)
-        keys = tuple(self.subsets[subset].astype(np.int32))
-        return DualCertificate(example.astype(np.int64), keys, alpha[example, subset], np.zeros(0))
+        w = self.model.weights.value.copy()
+        answer = self.objective.ask(w)
+        training.offer(w, self.objective.primal(w, answer.upper), True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,27 @@ from scipy import sparse
 
 from ...kernels.design import Design
 from ...kernels.dual_bound import add_tree_labellings
-from ...kernels.planes import Scratch, insert_all, largest_difference
+from ...kernels.planes import Scratch, largest_difference
 from ...models.cone import Cone
 from ..dual.dual_bound import BoundPoint, DualBound
 from ..dual.planes import PlaneStore
 from ..dual.pseudo_marginals import PseudoMarginals
 from ..objectives.margin import scratch_for
 
-_STEPS, _PASSES, _ACTIVE, _OLD, _PLANES = 10, 3, 1.0, 5, 40
-_MOST_PASSES = 1000
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of `TreeBundle`."""
+
+    steps: int = 10  # pairwise steps in a visit of a tree
+    passes: int = 3  # over all trees between two evaluations: as much work as finding new labellings takes
+    most_passes: int = 1000  # where trees have all labellings that were found, passes are all that is left
+    active: float = 1.0  # trees with less than this times the mean gap are left out of short runs of passes
+    oldest: int = 5  # visits without weight after which a labelling goes
+    planes: int = 40  # of a tree; more only while all have weight
+
+
+TUNING = Tuning()
 
 
 class _Shapes:
@@ -133,7 +146,7 @@ class TreeBundle:
         self.bound, self.objective = bound, bound.objective
         self.random = np.random.default_rng(random_state)
         self.store: PlaneStore | None = None
-        self.passes = _PASSES
+        self.passes = TUNING.passes
         self.recentre(bound.zeros(), 1.0)
 
     @property
@@ -151,7 +164,7 @@ class TreeBundle:
         self.centre, self.scale = centre.copy(), scale
         before = self.store
         self.trees = TreeProblem(self.bound, centre, scale)
-        self.store = PlaneStore(self.trees, _PLANES)  # type: ignore[arg-type]
+        self.store = PlaneStore(self.trees, TUNING.planes)  # type: ignore[arg-type]
         self.gaps = np.zeros(self.trees.n_examples)
         if before is not None:
             self._move(before)
@@ -169,7 +182,7 @@ class TreeBundle:
                     old.pool[p + slot * n : p + (slot + 1) * n]
                     for p, n in zip(old.pool_ptr[own], before.sizes[own], strict=True)
                 ]
-                self._insert(own, np.concatenate(flat))
+                store.insert(own, np.concatenate(flat), TUNING.oldest)
                 taken.append((own, old.alpha[old.slot_ptr[own] + slot]))
         new, filled = store.planes, np.ones(len(starts) - 1, dtype=np.int64)
         total = before.objective.c
@@ -180,42 +193,23 @@ class TreeBundle:
             filled[own] += 1
         store.weights.mu[:] = before.weights.mu * float(ratio.max(initial=0.0))
 
-    def _insert(self, trees: np.ndarray, flat: np.ndarray) -> None:
-        store, left = self.tree_store, trees
-        while len(left):
-            ptr = np.concatenate([[0], np.cumsum(store.sizes[left])])
-            full = np.zeros(len(left), dtype=np.bool_)
-            insert_all(self.trees.design, store.planes, left, ptr, flat.astype(np.int32, copy=False), _OLD, store.scratch, full)
-            if not full.any():
-                return
-            store.make_room(left[full])
-            flat = flat[np.repeat(full, np.diff(ptr))]
-            left = left[full]
-
     def solve(self, tol: float) -> tuple[np.ndarray, np.ndarray, float]:
         """Passes over the stored labellings; the weights (in the cone), the messages, and the lower bound."""
         store, order = self.tree_store, self.random.permutation(self.trees.n_examples)
-        gain, work = store.ascend(order, 1, _STEPS, 0.0, 0.0, 0.0, 1e-300, self.gaps)
-        active, gain = (_ACTIVE, gain) if self.passes <= _PASSES else (0.0, 0.0)
-        store.ascend(order, self.passes, _STEPS, active, 1e-12 * abs(self.dual), gain, 3.0 * work, self.gaps)
-        self.dual = self._value()
+        gain, work = store.ascend(order, 1, TUNING.steps, 0.0, 0.0, 0.0, 1e-300, self.gaps)
+        active, gain = (TUNING.active, gain) if self.passes <= TUNING.passes else (0.0, 0.0)
+        store.ascend(order, self.passes, TUNING.steps, active, 1e-12 * abs(self.dual), gain, 3.0 * work, self.gaps)
+        self.dual = store.value
         n, value = self.objective.n_weights, store.weights.value
         turn = value[n:].reshape(self.centre.shape)
         return self.objective.repair(value[:n]), self.centre + self.trees.root * turn, self.dual
 
-    def _value(self) -> float:
-        """The dual from multipliers and weights as they are; `recentre` makes the weights anew, free of rounding."""
-        planes, w = self.tree_store.planes, self.tree_store.weights.value
-        place = np.arange(len(planes.alpha)) - np.repeat(planes.slot_ptr[:-1], np.diff(planes.slot_ptr))
-        live = place < np.repeat(planes.used, np.diff(planes.slot_ptr))
-        return float(planes.alpha[live] @ planes.offset[live] - 0.5 * (w @ w))
-
     def add(self, point: BoundPoint, w: np.ndarray, phi: np.ndarray, least: float) -> int:
         """A labelling for each tree that does not have it; returns how many. If all have it, the next solution takes more passes."""
         before = int(self.tree_store.planes.used.sum())
-        self._insert(np.arange(self.trees.n_examples), point.labels)
+        self.tree_store.insert(np.arange(self.trees.n_examples), point.labels, TUNING.oldest)
         new = int(self.tree_store.planes.used.sum()) - before
-        self.passes = _PASSES if new > 0 else min(4 * self.passes, _MOST_PASSES)
+        self.passes = TUNING.passes if new > 0 else min(4 * self.passes, TUNING.most_passes)
         return max(1, new)
 
     def marginals(self) -> PseudoMarginals:

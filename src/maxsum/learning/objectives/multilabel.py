@@ -12,7 +12,7 @@ from ...kernels.design import Design
 from ...kernels.multilabel import best_subsets, max_marginals, pair_sums
 from ...kernels.planes import Scratch, largest_difference
 from ...losses import Loss, as_loss
-from ...models.multilabel import MultiLabelBound
+from ...models.multilabel import MultiLabelBound, reduced_tables
 from ..oracles.base import Effort
 from ..oracles.choice import choose_oracle
 from .base import Answer, PlaneObjective
@@ -116,16 +116,6 @@ def is_small(model: MultiLabelBound) -> bool:
     return model.graph.n_nodes <= (MOST_IN_FOREST if model.graph.is_forest else MOST_ENUMERATED)
 
 
-def reduced(tables: np.ndarray, edges: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tables as what each label 1 gains, and each pair of them, (L,) and (L, L), up to a constant."""
-    own, pair = np.zeros(n_labels), np.zeros((n_labels, n_labels))
-    if len(edges):
-        np.add.at(own, edges[:, 0], tables[:, 1, 0] - tables[:, 0, 0])
-        np.add.at(own, edges[:, 1], tables[:, 0, 1] - tables[:, 0, 0])
-        pair[edges.min(axis=1), edges.max(axis=1)] = tables[:, 0, 0] + tables[:, 1, 1] - tables[:, 0, 1] - tables[:, 1, 0]
-    return own, pair
-
-
 def best_labels(model: MultiLabelBound, w: np.ndarray, x: Any, more: np.ndarray | float = 0.0) -> np.ndarray:
     """Best labels (n, L) for the rows of ``x``; ``more`` is added to the score of each label 1."""
     gain, sums = _parts(model, w, x, more)
@@ -144,7 +134,7 @@ def label_margins(model: MultiLabelBound, w: np.ndarray, x: Any) -> np.ndarray:
 
 def _parts(model: MultiLabelBound, w: np.ndarray, x: Any, more: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
     node, tables = model.blocks(w)
-    own, pair = reduced(tables, model.graph.edges, len(node))
+    own, pair = reduced_tables(tables, model.graph.edges, len(node))
     sums = np.zeros(1 << len(node))
     pair_sums(pair, sums)
     return np.ascontiguousarray(np.asarray(x @ node.T) + own + more), sums

@@ -221,7 +221,7 @@ class Bundle:
             alpha, best, v = newest, alone, at
         for _ in range(n_steps if len(alpha) > 1 else 0):
             slope = np.array([one.offset + inner(one.slope, v) for one in self.minorants])
-            high, low = ends(slope, alpha)
+            high, low = ends(slope, alpha, 0, len(alpha))
             if slope[high] - slope[low] <= 1e-9 * abs(best):
                 break
             change, moved = self.minorants[high].slope - self.minorants[low].slope, alpha.copy()
