@@ -97,6 +97,7 @@ class SubsetModel(DualModel):
         self.alpha[n, self.own_subset] = np.maximum(self.objective.c - self.alpha.sum(axis=1), 0.0)
 
     def rescale(self, c: np.ndarray) -> None:
+        """Move the multipliers to another regularisation: those of each example keep their proportions."""
         total = self.alpha.sum(axis=1)
         self.alpha *= np.divide(c, total, out=np.zeros(len(total)), where=total > 0)[:, None]
         self.alpha[np.arange(len(total)), self.own_subset] += np.maximum(0.0, c - self.alpha.sum(axis=1))

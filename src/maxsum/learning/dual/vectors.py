@@ -137,6 +137,7 @@ class VectorModel(DualModel):
         self.qp.warm(np.concatenate([self.qp.alpha[: self.n_rows], alpha]))
 
     def rescale(self, c: np.ndarray) -> None:
+        """Move the multipliers to another regularisation: those of each block keep their proportions."""
         self.qp.reweight(c)
         self.dual = self.refresh()
 

@@ -29,9 +29,11 @@ class Ragged:
 
     @property
     def columns(self) -> list[np.ndarray]:
+        """The arrays, cut to what is used."""
         return [data[: self.ptr[-1]] for data in self._data]
 
     def append(self, *row: np.ndarray) -> None:
+        """Add a row."""
         start, stop = int(self.ptr[-1]), int(self.ptr[-1]) + len(row[0])
         for i, part in enumerate(row):
             if stop > len(self._data[i]):
@@ -42,6 +44,7 @@ class Ragged:
         self.ptr = np.append(self.ptr, stop)
 
     def keep(self, mask: np.ndarray) -> None:
+        """Drop all rows but some."""
         sizes = np.diff(self.ptr)
         chosen = np.repeat(mask, sizes)
         total = int(sizes[mask].sum())

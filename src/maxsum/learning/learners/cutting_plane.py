@@ -139,6 +139,7 @@ class Master(VectorModel):
 
     @property
     def w(self) -> np.ndarray:
+        """Weights at the solution of the reduced problem."""
         return self.weights.value
 
     @property
