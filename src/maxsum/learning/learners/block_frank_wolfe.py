@@ -47,7 +47,7 @@ class Tuning:
     pull: float = 0.3  # share of the master's solution in the weights that are asked; the rest are the best so far. 0.2 and 0.5 took 0.9 and 1.2 times as long
     precision: float = 0.3  # of the tolerance, to which the master is solved; 0.1 took up to three times as long
     gap_share: float = 0.1  # of the present gap, below which the master need not be solved while the gap is large
-    gain: float = 0.99  # a round of the master that leaves more of the gap has gained nothing
+    gain: float = 0.99  # a window of rounds of the master that leaves more of the gap has gained nothing
     most_planes: int = 400  # of an example, while the master keeps them: few planes are found again and again
     retreat: float = 2.0  # times the work that block steps promised, at which the master is given up for them
 
@@ -305,9 +305,9 @@ class BlockState(Ascent):
         tol, before = self.learner.tol, training.relative_gap
         work = self.master_work()
         self.dual = self.store.correct(TUNING.precision * max(tol, TUNING.gap_share * before), training.seconds_left)
-        # At the solution itself after a round without gain: there the slacks of labellings are those of the dual, so that what is
+        # At the solution itself after rounds without gain: there the slacks of labellings are those of the dual, so that what is
         # left of the gap is the oracle's to close, by pseudo-marginals or search.
-        stuck = len(self.progress) > 1 and before > TUNING.gain * self.progress[-2, 0]
+        stuck = len(self.progress) > TUNING.window and before > TUNING.gain * self.progress[-1 - TUNING.window, 0]
         self.evaluate(training, None if stuck else training.weights)
         self.work += work
         self._note(training.relative_gap)
