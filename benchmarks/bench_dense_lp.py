@@ -9,8 +9,8 @@ import numpy as np
 
 from maxsum import Graph, Problem
 from maxsum.inference import TRWS, LinearProgram
-from maxsum.inference.decomposition import DualDecomposition
-from maxsum.inference.finisher import LPFinisher
+from maxsum.inference.relaxations.decomposition import DualDecomposition
+from maxsum.inference.relaxations.finisher import LPFinisher
 
 from .measure import renewed, verdict
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import maxsum as ms
-from maxsum.core.answers import save_answer
+from maxsum.core.certificates.answers import save_answer
 from maxsum.inference import TRWS, BranchAndBound
 
 from .measure import NO_DATA, Peer, data_folder, renewed, toulbar2, verdict

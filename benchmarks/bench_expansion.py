@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from maxsum import Graph, Problem
-from maxsum.inference.expansion import AlphaExpansion
+from maxsum.inference.moves.expansion import AlphaExpansion
 
 TITLE = "Expansion moves"
 DESCRIPTION = """

@@ -11,7 +11,7 @@ import numpy as np
 import maxsum as ms
 from maxsum import Graph, Problem, Result
 from maxsum.inference import TRWS, ConvexBP
-from maxsum.inference.expansion import AlphaExpansion
+from maxsum.inference.moves.expansion import AlphaExpansion
 
 from .bench_expansion import COUPLING, METHODS
 from .measure import toulbar2, verdict

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from maxsum import Graph, Problem
-from maxsum.inference.maxflow import MaxFlow, _Binary, _push
+from maxsum.inference.exact.maxflow import MaxFlow, _Binary, _push
 from maxsum.inference.prepare import prepare
 
 TITLE = "Minimum cuts"

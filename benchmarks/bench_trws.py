@@ -19,8 +19,8 @@ import numpy as np
 from maxsum import Graph, Problem, solve
 from maxsum.inference import TRWS
 from maxsum.inference.prepare import prepare
-from maxsum.inference.table_forms import table_forms
-from maxsum.inference.trws import passes, uniform_passes
+from maxsum.inference.relaxations.table_forms import table_forms
+from maxsum.inference.relaxations.trws import passes, uniform_passes
 from maxsum.kernels.net import Net
 
 from .measure import renewed, verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .core.certificate import Certificate, Verification
+from .core.certificates.base import Certificate, Verification
 from .core.cliques import Cliques
 from .core.errors import (
     CertificateError,

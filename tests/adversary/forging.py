@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import maxsum as ms
-from maxsum.core.certificate import Certificate
+from maxsum.core.certificates.base import Certificate
 from maxsum.core.errors import MaxsumError
 from maxsum.core.problem import Messages
 

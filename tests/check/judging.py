@@ -9,7 +9,7 @@ from typing import Any
 import maxsum as ms
 from check.tampering import Case, best_score
 from maxsum import check
-from maxsum.core.answers import read_answer
+from maxsum.core.certificates.answers import read_answer
 from maxsum.storage import verify_model
 
 

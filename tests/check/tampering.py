@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import maxsum as ms
-from maxsum.core.answers import save_answer
+from maxsum.core.certificates.answers import save_answer
 from maxsum.storage import save_training
 from maxsum.storage.format import FILE
 

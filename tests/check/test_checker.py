@@ -21,8 +21,8 @@ from check.judging import answer_faults, verdict
 from check.tampering import best_score, seal, small_problem, tampered_answers, tampered_models
 from maxsum import check
 from maxsum.cli.app import app
-from maxsum.core import scale
-from maxsum.core.answers import save_answer
+from maxsum.core.certificates import scale
+from maxsum.core.certificates.answers import save_answer
 from maxsum.storage import save_training
 from maxsum.storage.format import FILE
 

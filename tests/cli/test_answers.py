@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.answers import read_answer, save_answer
-from maxsum.core.certificate import EliminationCertificate, MessageCertificate, SearchCertificate
+from maxsum.core.certificates.answers import read_answer, save_answer
+from maxsum.core.certificates.base import EliminationCertificate, MessageCertificate, SearchCertificate
 from maxsum.core.problem import Messages
 from maxsum.core.result import Guarantee, Result, Termination
 

@@ -11,7 +11,7 @@ import numpy as np
 from reference.families import Case
 
 import maxsum as ms
-from maxsum.core.certificate import Certificate
+from maxsum.core.certificates.base import Certificate
 from maxsum.core.result import TracePoint
 from maxsum.inference import SOLVERS
 

@@ -18,7 +18,7 @@ from factories.problems import random_problem
 from reference.enumeration import Raw
 
 import maxsum as ms
-from maxsum.core.certificate import Certificate, EliminationCertificate, MessageCertificate, SearchCertificate
+from maxsum.core.certificates.base import Certificate, EliminationCertificate, MessageCertificate, SearchCertificate
 from maxsum.core.elimination import elimination_order
 from maxsum.core.errors import MaxsumError
 from maxsum.core.problem import Messages

@@ -10,7 +10,7 @@ from factories.problems import random_messages
 from reference.families import FAMILIES, Case, make
 
 from maxsum import CertificateError, Graph, InvalidProblemError, Messages, Problem
-from maxsum.core.certificate import EliminationCertificate, MessageCertificate, SearchCertificate
+from maxsum.core.certificates.base import EliminationCertificate, MessageCertificate, SearchCertificate
 from maxsum.core.elimination import elimination_order
 
 families = pytest.mark.parametrize("family", FAMILIES)

@@ -8,8 +8,8 @@ from factories.problems import random_messages
 from reference.families import FAMILIES, Case, make
 
 from maxsum import Graph, Problem
-from maxsum.core.dual import arc_consistent, excess, height, own_labels, slack
-from maxsum.core.scale import edge_centres, typical_spread
+from maxsum.core.certificates.dual import arc_consistent, excess, height, own_labels, slack
+from maxsum.core.certificates.scale import edge_centres, typical_spread
 
 SEEDS = range(6)
 families = pytest.mark.parametrize("family", FAMILIES)

@@ -12,10 +12,10 @@ from reference.families import FAMILIES, make
 from reference.rational import every_score
 
 import maxsum as ms
-from maxsum.core.certificate import EliminationCertificate, MessageCertificate
-from maxsum.core.exact import ExactTerms, exact_score, lowest_exponent, to_float_up, to_integers
+from maxsum.core.certificates.base import EliminationCertificate, MessageCertificate
+from maxsum.core.certificates.exact import ExactTerms, exact_score, lowest_exponent, to_float_up, to_integers
+from maxsum.core.certificates.scale import tolerance, variation
 from maxsum.core.problem import Messages
-from maxsum.core.scale import tolerance, variation
 from maxsum.inference import ICM, TRWS, BranchAndBound, JunctionTree
 
 families = pytest.mark.parametrize("family", [name for name in FAMILIES if name != "large"])

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.answers import read_answer, save_answer
+from maxsum.core.certificates.answers import read_answer, save_answer
+from maxsum.core.certificates.exact import lowest_exponent, to_integers
+from maxsum.core.certificates.search import SearchCertificate
 from maxsum.core.errors import MaxsumError
-from maxsum.core.exact import lowest_exponent, to_integers
-from maxsum.core.search_certificate import SearchCertificate
 from maxsum.inference import BranchAndBound
 
 FIELDS = ("parent", "node", "label", "relation", "message_set", "ptr", "index", "value", "passes", "effort", "level")
@@ -224,7 +224,7 @@ def test_files_of_version_1_are_read(tmp_path):
 
 def test_a_check_computes_everything_anew(monkeypatch):
     """The value that a search keeps of its own proof is for its run only."""
-    from maxsum.core import search_certificate
+    from maxsum.core.certificates import search as search_certificate
 
     problem, result = searched()
     monkeypatch.setitem(search_certificate._evaluated, result.certificate, (problem, result.labels, (-1e9, 0.0)))

@@ -12,8 +12,8 @@ from reference.families import build, complete_edges, grid_edges, make, shuffle
 import maxsum as ms
 from maxsum.core.consistency import locally_consistent, maximal_set
 from maxsum.inference import LinearProgram, TreeDP
-from maxsum.inference.augmenting_dag import AugmentingDAG, Tuning
 from maxsum.inference.prepare import prepare
+from maxsum.inference.relaxations.augmenting_dag import AugmentingDAG, Tuning
 from maxsum.kernels import augmenting_dag as kernels
 
 
@@ -140,7 +140,7 @@ def test_a_tight_relaxation_gives_the_labelling_by_search_among_maximal_labels(m
     for problem in problems:
         result = AugmentingDAG().solve(problem)
         assert result.guarantee == "optimal" and result.score == pytest.approx(problem.edge_weight.sum())
-    monkeypatch.setattr("maxsum.inference.augmenting_dag._TUNING", Tuning(most_csp_cells=0))
+    monkeypatch.setattr("maxsum.inference.relaxations.augmenting_dag._TUNING", Tuning(most_csp_cells=0))
     assert sum(AugmentingDAG().solve(problem).guarantee == "optimal" for problem in problems) < 6
 
 

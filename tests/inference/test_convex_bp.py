@@ -11,9 +11,10 @@ from reference.dense_lp import local_polytope_value
 from reference.families import make
 
 import maxsum as ms
-from maxsum.inference import TRWS, LinearProgram, convex_bp
-from maxsum.inference.convex_bp import ConvexBP, counting_numbers, smoothed_height, smoothing_error
+from maxsum.inference import TRWS, LinearProgram
 from maxsum.inference.prepare import prepare
+from maxsum.inference.relaxations import convex_bp
+from maxsum.inference.relaxations.convex_bp import ConvexBP, counting_numbers, smoothed_height, smoothing_error
 from maxsum.kernels import convex_bp as kernels
 
 SMALL = dict(n_nodes=(4, 7), n_labels=4, density=0.7, unequal=True)

@@ -9,9 +9,9 @@ from reference.families import make
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.inference import TRWS, LinearProgram, TreeDP
-from maxsum.inference.bundle import ColumnBundle
-from maxsum.inference.decomposition import DualDecomposition, Trees
 from maxsum.inference.prepare import prepare
+from maxsum.inference.relaxations.bundle import ColumnBundle
+from maxsum.inference.relaxations.decomposition import DualDecomposition, Trees
 from maxsum.kernels.decomposition import split_forests
 
 FAMILIES = [

@@ -24,8 +24,8 @@ from maxsum.inference import (
     MaxFlow,
     QPRelaxation,
 )
-from maxsum.inference.decomposition import Trees
 from maxsum.inference.prepare import prepare
+from maxsum.inference.relaxations.decomposition import Trees
 
 N_BATCHES, BATCH = 10, 200
 KINDS = ("general", "potts", "unequal")

@@ -8,8 +8,8 @@ from contracts.common import check_result
 from reference.families import FAMILIES, make
 
 import maxsum as ms
-from maxsum.inference.exhaustive import Exhaustive
-from maxsum.inference.icm import ICM, polish, start_labels
+from maxsum.inference.exact.exhaustive import Exhaustive
+from maxsum.inference.moves.icm import ICM, polish, start_labels
 from maxsum.inference.prepare import prepare
 from maxsum.kernels.icm import icm_sweeps
 

@@ -14,9 +14,9 @@ from reference.enumeration import every_labelling
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.inference import LinearProgram, MaxFlow, TreeDP
-from maxsum.inference.expansion import AlphaExpansion, Expander, expand
-from maxsum.inference.linear_program import roundings
+from maxsum.inference.moves.expansion import AlphaExpansion, Expander, expand
 from maxsum.inference.prepare import prepare
+from maxsum.inference.relaxations.linear_program import roundings
 from maxsum.inference.trivial import is_trivial, trivial_labelling
 
 

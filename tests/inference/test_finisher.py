@@ -9,10 +9,10 @@ from reference.families import FAMILIES, make
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.inference import TRWS, LinearProgram
-from maxsum.inference.finisher import LPFinisher, _narrow
-from maxsum.inference.interior import iterate
-from maxsum.inference.polytope import LocalPolytope
 from maxsum.inference.prepare import prepare
+from maxsum.inference.relaxations.finisher import LPFinisher, _narrow
+from maxsum.inference.relaxations.interior import iterate
+from maxsum.inference.relaxations.polytope import LocalPolytope
 from maxsum.kernels.cholesky import cholesky, substitute
 
 

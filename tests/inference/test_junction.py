@@ -11,9 +11,9 @@ from contracts.common import check_result
 from reference.families import FAMILIES, make
 
 import maxsum as ms
-from maxsum.core.certificate import EliminationCertificate
-from maxsum.inference.junction import MAX_AXES, JunctionTree
-from maxsum.inference.tree import TreeDP
+from maxsum.core.certificates.base import EliminationCertificate
+from maxsum.inference.exact.junction import MAX_AXES, JunctionTree
+from maxsum.inference.exact.tree import TreeDP
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -10,8 +10,9 @@ import pytest
 
 import maxsum as ms
 from maxsum.executors.threads import thread_map
-from maxsum.inference import TRWS, AlphaExpansion, BranchAndBound, LinearProgram, QPRelaxation, dispatch, linear_program
+from maxsum.inference import TRWS, AlphaExpansion, BranchAndBound, LinearProgram, QPRelaxation, dispatch
 from maxsum.inference.base import Interruptible
+from maxsum.inference.relaxations import linear_program
 from maxsum.kernels import clock as clocks
 from maxsum.kernels.clock import Clock, compile_time
 
@@ -236,7 +237,7 @@ def test_highs_is_left_alone_soon_after_the_limit():
 
 
 def test_a_quadratic_relaxation_that_cannot_be_set_up_in_time_is_not_begun(monkeypatch, time):
-    from maxsum.inference import qp
+    from maxsum.inference.relaxations import qp
 
     monkeypatch.setattr(qp, "relax", lambda problem: pytest.fail("it was set up"))
     problem = frustrated(12, 8)

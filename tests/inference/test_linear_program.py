@@ -12,11 +12,11 @@ from reference.families import FAMILIES, make
 
 import maxsum as ms
 from maxsum.core.rounding import guaranteed_score
-from maxsum.inference import linear_program
-from maxsum.inference.icm import polish
-from maxsum.inference.linear_program import LinearProgram
+from maxsum.inference.exact.tree import TreeDP
+from maxsum.inference.moves.icm import polish
 from maxsum.inference.prepare import prepare
-from maxsum.inference.tree import TreeDP
+from maxsum.inference.relaxations import linear_program
+from maxsum.inference.relaxations.linear_program import LinearProgram
 
 TIGHT = ["chain", "tree", "forest_with_isolated_nodes", "one_node", "no_edges", "no_nodes", "hard_tree", "single_label"]
 TIGHT += ["binary_supermodular", "ordered_supermodular", "cliques_binary", "cliques_binary_with_supermodular_edges"]

@@ -7,7 +7,7 @@ from factories.problems import random_problem
 import maxsum as ms
 from maxsum.inference import BranchAndBound, Exhaustive
 from maxsum.inference.base import Run
-from maxsum.inference.local_search import ForestSearch, LocalSearch
+from maxsum.inference.moves.local_search import ForestSearch, LocalSearch
 from maxsum.inference.prepare import prepare
 from maxsum.kernels.local_search import forest_moves, grow_forest, total_score
 

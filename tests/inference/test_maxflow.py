@@ -11,8 +11,8 @@ from reference.families import random_edges, shuffle
 from maxsum import Graph, Problem
 from maxsum.core.errors import UnsupportedProblemError
 from maxsum.core.result import Guarantee, Termination
-from maxsum.inference import maxflow as solver_module
-from maxsum.inference.maxflow import MaxFlow
+from maxsum.inference.exact import maxflow as solver_module
+from maxsum.inference.exact.maxflow import MaxFlow
 
 
 def best_score(problem, labellings=None):

@@ -9,8 +9,8 @@ import pytest
 from factories.problems import random_problem
 
 import maxsum as ms
-from maxsum.core.qp_certificate import QPCertificate
-from maxsum.inference.qp import QPRelaxation, relax
+from maxsum.core.certificates.quadratic import QPCertificate
+from maxsum.inference.relaxations.qp import QPRelaxation, relax
 from maxsum.qp.simplex import minimise_simplex_qp
 
 

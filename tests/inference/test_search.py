@@ -7,10 +7,10 @@ import pytest
 from factories.problems import dense
 
 import maxsum as ms
-from maxsum.core.search_certificate import SearchCertificate
+from maxsum.core.certificates.search import SearchCertificate
 from maxsum.inference import TRWS, BranchAndBound, Exhaustive, JunctionTree
+from maxsum.inference.exact.search import _room
 from maxsum.inference.prepare import prepare
-from maxsum.inference.search import _room
 from maxsum.kernels.box import _pack, _packed_sweep, _unpack, tighten
 from maxsum.kernels.search import restrict
 from maxsum.kernels.trws import sweep
@@ -232,7 +232,7 @@ def test_unequal_label_counts_agree_with_enumeration(hard):
 
 def test_the_search_profits_from_local_search():
     """Searches that take longer than the delay of the local search reach at least what that finds in a few moves."""
-    from maxsum.inference.local_search import LocalSearch
+    from maxsum.inference.moves.local_search import LocalSearch
 
     problem = dense(30, 6, 3)
     local = LocalSearch(max_iter=60).solve(problem)

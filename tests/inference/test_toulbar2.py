@@ -17,8 +17,8 @@ from contracts.common import check_result
 from reference.families import FAMILIES, make
 
 import maxsum as ms
-from maxsum.inference.junction import JunctionTree
-from maxsum.inference.toulbar2 import Toulbar2
+from maxsum.inference.exact.junction import JunctionTree
+from maxsum.inference.exact.toulbar2 import Toulbar2
 
 installed = pytest.mark.skipif(importlib.util.find_spec("pytoulbar2") is None, reason="pytoulbar2 is not installed")
 

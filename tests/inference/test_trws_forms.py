@@ -6,10 +6,10 @@ import pytest
 import maxsum as ms
 from maxsum.core.persistency import fixed_nodes
 from maxsum.inference import TRWS
-from maxsum.inference.grid_passes import Tuning, strip_passes, strips
 from maxsum.inference.prepare import prepare
-from maxsum.inference.table_forms import associative_tables, table_forms
-from maxsum.inference.trws import fixed, passes, uniform_passes
+from maxsum.inference.relaxations.grid_passes import Tuning, strip_passes, strips
+from maxsum.inference.relaxations.table_forms import associative_tables, table_forms
+from maxsum.inference.relaxations.trws import fixed, passes, uniform_passes
 from maxsum.kernels.distance import ASSOCIATIVE, BAND, GENERAL, LINEAR, QUADRATIC, Forms, linear, quadratic
 from maxsum.kernels.trws import sweep
 
@@ -251,7 +251,7 @@ def test_strips_of_a_grid_pass_the_same_messages(shape):
 def test_strips_are_for_large_grids_of_neighbours(monkeypatch):
     large = ms.Problem(ms.Graph.grid(20, 20), np.zeros((400, 2)), np.eye(2))
     assert strips(large, 2) == 1
-    monkeypatch.setattr("maxsum.inference.grid_passes._TUNING", Tuning(least_work=1))
+    monkeypatch.setattr("maxsum.inference.relaxations.grid_passes._TUNING", Tuning(least_work=1))
     assert strips(large, 2) == 2 and strips(large, 1) == 1
     diagonal = ms.Problem(ms.Graph.grid(20, 20, connectivity=8), np.zeros((400, 2)), np.eye(2))
     assert strips(diagonal, 2) == 1

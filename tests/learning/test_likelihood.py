@@ -11,7 +11,7 @@ from factories.samples import mixed_model, multi_label_model, random_model
 import maxsum as ms
 from maxsum.core.errors import CertificateError, InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Guarantee, Termination
-from maxsum.inference.log_partition import LogPartition
+from maxsum.inference.sums.log_partition import LogPartition
 from maxsum.learning import LikelihoodObjective, MarginObjective, MaximumLikelihood, ProjectedQuasiNewton
 from maxsum.learning.objectives.likelihood import log_partition, marginals
 from maxsum.models import GraphModel, GraphSample, JointModel

@@ -11,11 +11,11 @@ import pytest
 from parts.parts_samples import loose_problem
 
 import maxsum as ms
-from maxsum.core.certificate import MessageCertificate
+from maxsum.core.certificates.base import MessageCertificate
 from maxsum.core.problem import Messages
 from maxsum.executors.base import Serial
 from maxsum.inference.prepare import prepare
-from maxsum.inference.trws import passes
+from maxsum.inference.relaxations.trws import passes
 from maxsum.parts import grow_parts, open_parts, solve_parts, tile_parts, write_grid, write_parts
 from maxsum.parts.engine import Engine, colours, schedule
 from maxsum.parts.sources import Source

@@ -109,7 +109,7 @@ def solve(
         with Progress(not json if progress is None else progress, time_limit, force=bool(progress)) as line:
             result = _solve(problem, chosen, time_limit, line)
         if out is not None:
-            from ..core.answers import save_answer
+            from ..core.certificates.answers import save_answer
 
             save_answer(out, result)
         if json:
@@ -145,7 +145,7 @@ def verify(
     """Check an answer: recompute its score from the labels and its bound from the certificate, without the solvers.
 
     Or check a model: `maxsum verify MODEL DATA` recomputes objective and lower bound on the data it was trained on (fit --proof)."""
-    from ..core.answers import read_answer
+    from ..core.certificates.answers import read_answer
     from . import show
 
     with exit_codes():

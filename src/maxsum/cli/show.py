@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..core.answers import AnswerClaims
-from ..core.certificate import Verification
+from ..core.certificates.answers import AnswerClaims
+from ..core.certificates.base import Verification
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result
 

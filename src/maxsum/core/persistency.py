@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .dual import arc_consistent, excess, raised_edge_scores, rounded_up
-from .scale import UNIT, chunks
+from .certificates.dual import arc_consistent, excess, raised_edge_scores, rounded_up
+from .certificates.scale import UNIT, chunks
 from .validation import as_labels
 
 if TYPE_CHECKING:

@@ -178,16 +178,16 @@ class Problem:
     def resolution(self) -> float:
         """Gap at which a solver need not go on: 1e-9 of a low spread of a term, times the number of terms.
 
-        What counts as optimal is decided at the labelling, by `core.scale.tolerance`.
+        What counts as optimal is decided at the labelling, by `core.certificates.scale.tolerance`.
         """
-        from .scale import resolution
+        from .certificates.scale import resolution
 
         return resolution(self)
 
     @cached_property
     def step(self) -> float:
         """1 if all scores are whole numbers, so that labellings differ by 0 or at least 1; 0 otherwise."""
-        from .scale import step
+        from .certificates.scale import step
 
         return step(self)
 
@@ -236,7 +236,7 @@ class Problem:
         :math:`q^\varphi_v(k) = q_v(k) - \sum \varphi` over all terms at ``v``. Labels that arc consistency excludes are
         left out of the maxima, so hard constraints that exclude each other give ``-inf``.
         """
-        from .dual import height
+        from .certificates.dual import height
 
         return height(self, self.as_messages(messages))
 

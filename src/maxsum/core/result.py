@@ -11,7 +11,7 @@ import numpy as np
 from .cards import card, gap_words, number, proven, times
 
 if TYPE_CHECKING:
-    from .certificate import Certificate, Verification
+    from .certificates.base import Certificate, Verification
     from .problem import Problem
 
 
@@ -131,7 +131,7 @@ class Result:
         CertificateError
             If a claim does not hold.
         """
-        from .answers import AnswerClaims
+        from .certificates.answers import AnswerClaims
 
         claims = AnswerClaims(self.labels, self.score, self.bound, self.certificate, self.solver, self.guarantee)
         return claims.verify(problem, exact=exact)

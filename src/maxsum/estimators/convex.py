@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.certificate import MessageCertificate
+from ..core.certificates.base import MessageCertificate
 from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination

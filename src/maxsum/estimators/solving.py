@@ -13,7 +13,7 @@ from ..core.result import Result
 from ..executors.threads import thread_map
 from ..inference.base import Solver
 from ..inference.dispatch import TABLE, solve
-from ..inference.junction import has_small_width
+from ..inference.exact.junction import has_small_width
 from ..learning.objectives.multilabel import best_labels, is_small
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound

@@ -2,26 +2,26 @@
 
 from ..qp.block_form import BlockForm
 from ..qp.simplex import SimplexQPResult, minimise_simplex_qp
-from .augmenting_dag import AugmentingDAG
 from .base import Callback, Solver, Support
-from .convex_bp import ConvexBP, smoothed_height
-from .decomposition import DualDecomposition
 from .dispatch import solve
-from .exhaustive import Exhaustive
-from .expansion import AlphaExpansion
-from .finisher import LPFinisher
-from .icm import ICM
-from .junction import JunctionTree
-from .linear_program import LinearProgram
-from .local_search import LocalSearch
-from .maxflow import MaxFlow
-from .qp import QPRelaxation
+from .exact.exhaustive import Exhaustive
+from .exact.junction import JunctionTree
+from .exact.maxflow import MaxFlow
+from .exact.search import BranchAndBound
+from .exact.toulbar2 import Toulbar2
+from .exact.tree import TreeDP
+from .moves.expansion import AlphaExpansion
+from .moves.icm import ICM
+from .moves.local_search import LocalSearch
 from .registry import SOLVERS, list_solvers
-from .search import BranchAndBound
-from .toulbar2 import Toulbar2
-from .tree import TreeDP
+from .relaxations.augmenting_dag import AugmentingDAG
+from .relaxations.convex_bp import ConvexBP, smoothed_height
+from .relaxations.decomposition import DualDecomposition
+from .relaxations.finisher import LPFinisher
+from .relaxations.linear_program import LinearProgram
+from .relaxations.qp import QPRelaxation
+from .relaxations.trws import TRWS
 from .trivial import is_trivial, trivial_labelling
-from .trws import TRWS
 
 __all__ = [
     "ICM",

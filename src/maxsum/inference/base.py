@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..core.certificate import Certificate, MessageCertificate, in_doubt, verdict
-from ..core.dual import centred_score
+from ..core.certificates.base import Certificate, MessageCertificate, in_doubt, verdict
+from ..core.certificates.dual import centred_score
 from ..core.errors import CertificateError, UnsupportedProblemError
 from ..core.memory import check_room
 from ..core.parameters import TIME_LIMIT, Constraint, check, check_value, settings
@@ -269,7 +269,7 @@ class Run(Interruptible):
     def _measure(self) -> tuple[float, float, Guarantee]:
         """Gap, bound and guarantee, from the labelling and the certificate alone: what `Certificate.judge` finds in plain numpy.
 
-        Messages of larger problems are measured by the kernels of `core.dual`'s twin, `kernels.height`, with what rounding could hide;
+        Messages of larger problems are measured by the kernels of `core.certificates.dual`'s twin, `kernels.height`, with what rounding could hide;
         numpy, and rational arithmetic, decide what these leave in doubt.
         """
         problem, labels, certificate = self.problem, self.labels, self.certificate

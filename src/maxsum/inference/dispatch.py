@@ -14,13 +14,13 @@ from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
 from ..kernels.clock import Clock
 from .base import Callback, Run, Solver
-from .finisher import LPFinisher
-from .junction import JunctionTree, has_small_width
-from .maxflow import MaxFlow
+from .exact.junction import JunctionTree, has_small_width
+from .exact.maxflow import MaxFlow
+from .exact.search import BranchAndBound
+from .exact.tree import TreeDP
 from .registry import SOLVERS
-from .search import BranchAndBound
-from .tree import TreeDP
-from .trws import TRWS
+from .relaxations.finisher import LPFinisher
+from .relaxations.trws import TRWS
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _named(solver: Solver | str, time_limit: float | None) -> Solver:
 
 
 def _argmax(problem: Problem) -> Result:
-    from ..core.certificate import MessageCertificate
+    from ..core.certificates.base import MessageCertificate
 
     run = Run("argmax", problem)
     run.offer(problem.unary.argmax(axis=1) if problem.unary.size else np.zeros(problem.n_nodes, dtype=np.int32))

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..core.certificate import Evaluation, MessageCertificate
-from ..core.dual import gap_rounding, own_labels, raised_score, rounding
+from ..core.certificates.base import Evaluation, MessageCertificate
+from ..core.certificates.dual import gap_rounding, own_labels, raised_score, rounding
+from ..core.certificates.scale import UNIT, edge_centres, vanishing
 from ..core.problem import Messages, Problem
 from ..core.rows import row_max, row_min
-from ..core.scale import UNIT, edge_centres, vanishing
 from ..kernels import consistency, height
 from ..kernels.net import Net, adjacency, memberships
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Prepared(NamedTuple):
     """``F(y) == constant + score of y in net``; ``feasible`` is False if arc consistency leaves a node without labels.
 
-    ``rounding`` is what the tables of the net add to `core.dual.rounding`.
+    ``rounding`` is what the tables of the net add to `core.certificates.dual.rounding`.
     """
 
     net: Net

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from ..core.problem import Problem
-from .augmenting_dag import AugmentingDAG
 from .base import Solver, Support
-from .convex_bp import ConvexBP
-from .decomposition import DualDecomposition
-from .exhaustive import Exhaustive
-from .expansion import AlphaExpansion
-from .finisher import LPFinisher
-from .icm import ICM
-from .junction import JunctionTree
-from .linear_program import LinearProgram
-from .local_search import LocalSearch
-from .maxflow import MaxFlow
-from .qp import QPRelaxation
-from .search import BranchAndBound
-from .toulbar2 import Toulbar2
-from .tree import TreeDP
-from .trws import TRWS
+from .exact.exhaustive import Exhaustive
+from .exact.junction import JunctionTree
+from .exact.maxflow import MaxFlow
+from .exact.search import BranchAndBound
+from .exact.toulbar2 import Toulbar2
+from .exact.tree import TreeDP
+from .moves.expansion import AlphaExpansion
+from .moves.icm import ICM
+from .moves.local_search import LocalSearch
+from .relaxations.augmenting_dag import AugmentingDAG
+from .relaxations.convex_bp import ConvexBP
+from .relaxations.decomposition import DualDecomposition
+from .relaxations.finisher import LPFinisher
+from .relaxations.linear_program import LinearProgram
+from .relaxations.qp import QPRelaxation
+from .relaxations.trws import TRWS
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.__name__: solver

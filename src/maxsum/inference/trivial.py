@@ -9,7 +9,7 @@ import numpy as np
 from ..core.consistency import locally_consistent, maximal_csp, maximal_set
 from ..core.problem import Problem
 from ..core.result import Guarantee
-from .search import BranchAndBound
+from .exact.search import BranchAndBound
 
 
 def trivial_labelling(

@@ -1,4 +1,4 @@
-"""Gap of a labelling under messages, term by term: the fast twin of `core.dual`, which shares no code with it.
+"""Gap of a labelling under messages, term by term: the fast twin of `core.certificates.dual`, which shares no code with it.
 
 Rounding may make a maximum fall short of a value it was taken over by an ulp, so each term is cut at 0.
 """

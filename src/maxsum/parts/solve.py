@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.certificate import Verification
+from ..core.certificates.base import Verification
 from ..core.errors import CertificateError, CheckpointError, InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, WholeNumber, check_value
 from ..core.problem import Messages

@@ -13,16 +13,16 @@ from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
-from ..core.dual import largest_rounding, slack, up
+from ..core.certificates.dual import largest_rounding, slack, up
+from ..core.certificates.scale import UNIT, score_rounding, tolerance
 from ..core.errors import CheckpointError
 from ..core.files.store import atomic
 from ..core.problem import Messages
-from ..core.scale import UNIT, score_rounding, tolerance
 from ..core.validation import as_labels
-from ..inference.icm import polish
+from ..inference.moves.icm import polish
 from ..inference.prepare import Prepared, centred_tables, prepare
-from ..inference.table_forms import table_forms
-from ..inference.trws import uniform_passes
+from ..inference.relaxations.table_forms import table_forms
+from ..inference.relaxations.trws import uniform_passes
 from ..kernels.trws import decode
 from .sources import Local, Source
 
@@ -192,7 +192,7 @@ class Checked(NamedTuple):
 
 
 def check(task: Task) -> Checked:
-    """Recompute what a part's messages prove about its labels, by `core.dual` alone."""
+    """Recompute what a part's messages prove about its labels, by `core.certificates.dual` alone."""
     local = task.source.load(task.part)
     edge = np.array(open_messages(task.work, task.part, local.problem.n_edges, task.source.n_labels, "r"))
     edge[:, local.cut_edges] = task.messages

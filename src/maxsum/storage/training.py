@@ -13,7 +13,7 @@ from ..core.errors import ModelFileError
 from ..core.files.container import digest_arrays, portable
 from ..core.files.store import atomic
 from ..inference.dispatch import TABLE, solve
-from ..inference.finisher import LPFinisher
+from ..inference.relaxations.finisher import LPFinisher
 
 FORMAT = "maxsum-training"  # magic words of the file
 VERSION = 1  # of the format

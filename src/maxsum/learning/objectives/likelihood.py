@@ -4,7 +4,7 @@ r"""Conditional log-likelihood: a conditional random field where sums over label
           Z_j(w) = \sum_y e^{\langle w, \Psi(x_j, y)\rangle}.
 
 On forests and graphs of small width :math:`\log Z` is exact; elsewhere it is replaced by its tree-reweighted bound
-(`maxsum.inference.reweighted`), also convex and never below it, so that F bounds the regularised negative log-likelihood from above.
+(`maxsum.inference.sums.reweighted`), also convex and never below it, so that F bounds the regularised negative log-likelihood from above.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from scipy import sparse
 from ...core.elimination import elimination_order
 from ...core.errors import CertificateError, InvalidSampleError
 from ...core.problem import Problem
-from ...inference.log_elimination import eliminate
-from ...inference.log_partition import MAX_CELLS, LogPartition
+from ...inference.sums.log_elimination import eliminate
+from ...inference.sums.log_partition import MAX_CELLS, LogPartition
 from ...models.bound import BoundModel, Encoded, Tables
 from ...models.multilabel import MultiLabelBound
 from ..certificate import Check, Proven

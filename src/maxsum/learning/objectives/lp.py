@@ -12,7 +12,7 @@ from ...core.parameters import Real, check_value
 from ...core.problem import Problem
 from ...core.result import Result
 from ...inference.dispatch import solve
-from ...inference.finisher import LPFinisher
+from ...inference.relaxations.finisher import LPFinisher
 from ...losses import Loss
 from ...models.bound import BoundModel
 from ..certificate import Check, Proven

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...core.dual import largest_rounding
+from ...core.certificates.dual import largest_rounding
 from ...core.errors import OracleError
 from ...core.problem import Messages, Problem
 from ...core.result import Result
 from ...core.rows import row_max
 from ...executors.threads import thread_map
 from ...inference.dispatch import solve
-from ...inference.expansion import Expander, expansion_witness
-from ...inference.icm import polish
+from ...inference.moves.expansion import Expander, expansion_witness
+from ...inference.moves.icm import polish
 from ...inference.prepare import net_score, prepare
-from ...inference.trws import passes
+from ...inference.relaxations.trws import passes
 from ...kernels.design import Design, augmented_scores
 from ...kernels.height import clique_terms, edge_terms, node_terms
 from ...kernels.net import Net

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.errors import CertificateError
 from ...core.problem import Problem
 from ...inference.dispatch import solve
-from ...inference.finisher import LPFinisher
+from ...inference.relaxations.finisher import LPFinisher
 from ...kernels.design import Design
 from ...models.bound import BoundModel
 from ..certificate import whole_numbers

@@ -13,7 +13,7 @@ from ...core.result import Result
 from ...executors.threads import thread_map
 from ...inference.base import Solver
 from ...inference.dispatch import solve
-from ...inference.icm import polish
+from ...inference.moves.icm import polish
 from ...inference.prepare import prepare
 from ...kernels.design import Design
 from ...models.bound import BoundModel

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.exact import lowest_exponent, to_float_up, to_integers
+from ...core.certificates.exact import lowest_exponent, to_float_up, to_integers
 
 
 def scaled(values: Any) -> tuple[np.ndarray, int]:

@@ -1,0 +1,206 @@
+"""How large "nothing" is: the spread of terms, whole-number problems, and the gap at which an answer counts as optimal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..rows import row_max, row_min
+
+if TYPE_CHECKING:
+    from ..problem import Problem
+
+UNIT = 2.0**-53
+"""Unit of rounding: one operation is off by at most this share of its result."""
+
+RELATIVE = 1e-9
+"""Share of the score's own variation that a gap may have in an answer that is called optimal (the project's design page, section 5)."""
+
+_SMALLEST = 5e-324  # the smallest number above 0
+_NORMAL = 2.3e-308  # the smallest that has all its digits
+# Terms of a kind that are looked at for `variation`: a quantile needs no more, and large tables are read no further.
+_SAMPLE = 512
+_ALL_BELOW = 100  # terms up to which their least distance counts
+_SHARE = 0.05  # of more terms, the part that may lie closer: accidental near-ties
+# A term counts at most so many times the low distance: large terms do not, and ten thousand terms stay below the low distance
+# itself.
+_MOST = 100.0
+_CHUNK = 1 << 21  # entries of tables that are worked on at once: 16 MB
+
+
+def table_centres(problem: Problem) -> np.ndarray:
+    """Entry of each edge's table that its weight makes the best (0 where all are forbidden)."""
+    high, low = table_extremes(problem)
+    return np.where(problem.edge_weight >= 0, high, low)
+
+
+def edge_centres(problem: Problem) -> np.ndarray:
+    """Best finite score of each edge (0 where all are forbidden)."""
+    return table_centres(problem) * problem.edge_weight
+
+
+def table_extremes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Largest and smallest finite entry of each edge's table (0 where none); padding past the nodes' labels does not count."""
+    memo = problem.__dict__.get("_table_extremes")
+    if memo is None:
+        memo = problem.__dict__["_table_extremes"] = _table_extremes(problem)
+    high, low, kind = memo
+    return high[kind], low[kind]
+
+
+def _table_extremes(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    n, kind = problem.n_labels, problem.edge_table
+    shapes = np.full((len(problem.tables), 2), n)
+    source = np.arange(len(problem.tables))
+    if problem.n_nodes and problem.n_states.min() < n:
+        states = problem.n_states[problem.graph.edges].astype(np.int64)
+        code = (kind.astype(np.int64) * (n + 1) + states[:, 0]) * (n + 1) + states[:, 1]
+        _, first, kind = np.unique(code, return_index=True, return_inverse=True)
+        shapes, source = states[first], problem.edge_table[first]
+    high, low, label = np.zeros(len(source)), np.zeros(len(source)), np.arange(n)
+    for part in chunks(np.arange(len(source)), n):
+        table = problem.tables[source[part]]
+        own = (label[:, None] < shapes[part, 0, None, None]) & (label < shapes[part, 1, None, None]) & np.isfinite(table)
+        some = own.any(axis=(1, 2))
+        high[part] = np.where(some, np.where(own, table, -np.inf).max(axis=(1, 2)), 0.0)
+        low[part] = np.where(some, np.where(own, table, np.inf).min(axis=(1, 2)), 0.0)
+    return high, low, kind
+
+
+def chunks(edges: np.ndarray, n_labels: int) -> list[np.ndarray]:
+    """Edges in pieces whose tables fit in the cache of the processor, more or less."""
+    size = max(1, _CHUNK // max(1, n_labels * n_labels))
+    return [edges[start : start + size] for start in range(0, len(edges), size)]
+
+
+def spreads(problem: Problem) -> np.ndarray:
+    """Largest minus smallest finite value of each term that is not constant."""
+    full = not problem.has_hard_constraints and not (problem.n_states < problem.n_labels).any()
+    finite = problem.unary if full else np.where(np.isneginf(problem.unary), np.inf, problem.unary)
+    node = row_max(problem.unary) - row_min(finite)
+    high, low = table_extremes(problem)
+    every = np.concatenate([node, (high - low) * np.abs(problem.edge_weight), row_max(problem.cliques.weights)])
+    return every[every > 0]
+
+
+def typical_spread(problem: Problem) -> float:
+    """A low spread of a term (the tenth percentile of those that vary), times the number of terms that vary.
+
+    Large terms, such as soft constraints of 1e9 on most edges, do not move it.
+    """
+    each = spreads(problem)
+    return float(np.quantile(each, 0.1) * len(each)) if len(each) else 0.0
+
+
+def resolution(problem: Problem) -> float:
+    """Gap at which solvers need not go on, 1e-9 of the typical spread: a wish, not a verdict, which is `tolerance`'s."""
+    return RELATIVE * typical_spread(problem)
+
+
+def tolerance(problem: Problem, labels: np.ndarray) -> float:
+    """Gap up to which a labelling counts as optimal: 1e-9 of `variation`; none if all scores are whole numbers."""
+    return 0.0 if problem.step else RELATIVE * variation(problem, labels)
+
+
+def variation(problem: Problem, labels: np.ndarray) -> float:
+    r"""How much the score varies at a labelling, from what the labelling touches.
+
+    For a term :math:`t` let :math:`d_t` be the distance of its value at the labelling from the nearest other finite value that the
+    term has (of many, a twentieth may lie closer). With :math:`d` a low one of all :math:`d_t` (the least of 100 terms; of more, the twentieth
+    part may be lower), taken for nodes, edges and cliques apart and then the least, the variation is :math:`\sum_t \min(d_t, 100 d)`; or the same of the
+    changes of the score when one node takes another label, if that is less (large terms may cancel). So a soft constraint of 1e14 that the labelling obeys, or a reward that it cannot reach, does not count as
+    long as some terms distinguish labels by less: the size of such terms never excuses a gap.
+    """
+    nodes, edges = _sample(problem.n_nodes), _sample(problem.n_edges)
+    u, v = labels[problem.graph.edges[edges]].T
+    table, states = problem.edge_table[edges], problem.n_states[problem.graph.edges[edges]]
+    label, near = np.arange(problem.n_labels), []
+    for part in chunks(np.arange(len(edges)), problem.n_labels):
+        own = (label[:, None] < states[part, 0, None, None]) & (label < states[part, 1, None, None])
+        values = np.where(own, problem.tables[table[part]], np.inf).reshape(len(part), -1)
+        near.append(_nearest(problem.tables[table[part], u[part], v[part]], values))
+    weight = np.abs(problem.edge_weight[edges])
+    at_edge = np.where(weight > 0, np.concatenate([*near, np.zeros(0)]), 0.0) * weight
+    at_node = _nearest(problem.unary[nodes, labels[nodes]], problem.unary[nodes])
+    weights = problem.cliques.weights
+    at_clique = _nearest(problem.cliques.values(labels), np.hstack([weights, np.zeros((len(weights), 1))]))
+    moves = [(_nearest(np.zeros(len(nodes)), _moves(problem, labels)[nodes]), problem.n_nodes)]
+    terms = [(at_node, problem.n_nodes), (at_edge, problem.n_edges), (at_clique, len(weights))]
+    by_terms, by_moves = _sum_of_low(terms), _sum_of_low(moves)
+    return min(by_terms, by_moves) if by_moves > 0 else by_terms  # hard constraints may forbid every move
+
+
+def _moves(problem: Problem, labels: np.ndarray) -> np.ndarray:
+    """Change of the score (N, K) when one node takes another label, cliques left out: terms that cancel do so here."""
+    change = problem.unary - problem.unary[np.arange(problem.n_nodes), labels][:, None]
+    u, v = problem.graph.edges.T
+    at = problem.tables[problem.edge_table, labels[u], labels[v]][:, None]
+    weight = problem.edge_weight[:, None]
+    with np.errstate(invalid="ignore"):
+        np.add.at(change, u, (problem.tables[problem.edge_table, :, labels[v]] - at) * weight)
+        np.add.at(change, v, (problem.tables[problem.edge_table, labels[u], :] - at) * weight)
+    return change
+
+
+def _sum_of_low(kinds: list[tuple[np.ndarray, int]]) -> float:
+    """Sum of all distances, none of them more than a hundred times a low one."""
+    low, varying = np.inf, []
+    for distance, count in kinds:
+        some = distance[np.isfinite(distance) & (distance > 0)]
+        if len(some):
+            rank = int(_SHARE * max(0, len(some) - _ALL_BELOW))
+            low = min(low, float(np.partition(some, rank)[rank]))
+            varying.append((some, count / len(distance)))
+    return float(sum(share * np.minimum(some, _MOST * low).sum() for some, share in varying))
+
+
+def _sample(count: int) -> np.ndarray:
+    """Evenly spaced numbers of at most `_SAMPLE` terms of ``count``."""
+    return np.arange(count) if count <= _SAMPLE else np.linspace(0, count - 1, _SAMPLE).astype(np.int64)
+
+
+def _nearest(at: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Distance of each ``at`` from the nearest finite number of its row of ``values`` that is another one, a twentieth of them left
+    out; inf if there is none."""
+    if not values.size:
+        return np.full(len(at), np.inf)
+    finite = np.where(np.isfinite(values), values, 0.0)
+    apart = np.abs(finite - at[:, None])
+    apart = np.where(np.isfinite(values) & (apart > 0), apart, np.inf)
+    left_out = (np.isfinite(apart).sum(axis=1) * _SHARE).astype(np.int64)
+    if not left_out.any():
+        return apart.min(axis=1)
+    return np.take_along_axis(np.sort(apart, axis=1), left_out[:, None], axis=1)[:, 0]
+
+
+def vanishing(problem: Problem) -> float:
+    """What products of a weight and a table entry lose below the smallest numbers, in all: 0 unless such products are that small."""
+    memo = problem.__dict__.get("_vanishing")
+    if memo is None:
+        least = [
+            np.abs(part[np.isfinite(part) & (part != 0)]).min(initial=1.0) for part in (problem.edge_weight, problem.tables)
+        ]
+        memo = _SMALLEST * problem.n_edges if least[0] * least[1] < _NORMAL / UNIT else 0.0
+        problem.__dict__["_vanishing"] = memo
+    return float(memo)
+
+
+def step(problem: Problem) -> float:
+    """1 if every score of the problem is a whole number (so that two labellings differ by 0 or at least 1), else 0."""
+    samples = (problem.unary[:64], problem.tables[:64])
+    arrays = (problem.edge_weight, problem.cliques.weights, problem.tables, problem.unary, np.array([problem.offset]))
+    return 1.0 if all(_whole(values) for values in samples + arrays) else 0.0
+
+
+def _whole(values: np.ndarray) -> bool:
+    return bool((np.isneginf(values) | (values == np.floor(values))).all())
+
+
+def score_rounding(problem: Problem, labels: np.ndarray) -> float:
+    """By how much two ways to add up the score of a labelling may differ: a few units of the sum of the sizes it touches."""
+    u, v = labels[problem.graph.edges].T
+    node = problem.unary[np.arange(problem.n_nodes), labels]
+    edge = problem.tables[problem.edge_table, u, v] * problem.edge_weight
+    size = abs(problem.offset) + sum(float(np.abs(part).sum()) for part in (node, edge, problem.cliques.values(labels)))
+    return UNIT * (8 + np.log2(2 + len(node) + len(edge))) * size if np.isfinite(size) else 0.0

@@ -1,0 +1,173 @@
+"""LocalSearch: annealing with moves that relabel a random forest at once; good labellings of hard problems, no bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...core.certificates.base import MessageCertificate
+from ...core.certificates.scale import spreads
+from ...core.parameters import WholeNumber, settings
+from ...core.problem import Messages, Problem
+from ...core.result import Termination
+from ...kernels.local_search import forest_moves, total_score
+from ...kernels.net import Net
+from ..base import Run, Solver, Support
+from ..prepare import measure, prepare
+from .icm import polish, start_labels
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Rounds of `LocalSearch`."""
+
+    # Moves of the first rounds, doubled after every three; 8 and 32 gave scores within 0.5 % after as many moves.
+    first_round: int = 16
+    # First temperatures of three rounds, in median spreads of a term: from moves that forget the labelling to small repairs.
+    heats: tuple[float, ...] = (1.0, 0.3, 0.1)
+    # Last temperature of a round as a share of its first; 0.003 and 0.03 differ by 1e-4 on a grid, by 1 % either way on a
+    # complete graph.
+    cooling: float = 0.01
+    look_seconds: float = 0.02  # seconds between two looks at the clock; half and double take the same moves
+
+
+_TUNING = Tuning()
+
+
+_GUMBEL = -np.log(-np.log((np.arange(4096) + 0.5) / 4096))
+
+
+@dataclass(frozen=True)
+class LocalSearch(Solver):
+    """Simulated annealing with large moves, for any problem.
+
+    A move takes a random set of nodes without a cycle among them (on sparse graphs about half of all nodes) and gives it the
+    best labelling while all others keep theirs, by dynamic programming, under scores perturbed by Gumbel noise times a
+    temperature. Rounds of moves follow one another, each from the best labelling so far, three of each length with different
+    first temperatures, then three of twice that length. The first round has no noise.
+
+    The start is the labelling of ``init``, if that is a result with one, or the best label of each node alone. Forbidden terms
+    (``-inf``) count as a penalty that no other terms around a node outweigh. The bound is that of ``init``, if any.
+
+    Parameters
+    ----------
+    max_iter : int
+        Moves.
+    time_limit : float, optional
+        Seconds.
+    random_state : int
+        Seed: equal seeds and equal ``max_iter`` give equal answers, unless the time limit cuts them short.
+    """
+
+    max_iter: int = 10_000
+    time_limit: float | None = None
+    random_state: int = 0
+
+    does = "any problem: a good labelling by annealing with forest moves, no bound"
+    _copies = 1
+
+    _parameters = settings(
+        max_iter=WholeNumber(0, wanted="0 or more moves"),
+        random_state=WholeNumber(0, wanted="an integer >= 0"),
+    )
+
+    def supports(self, problem: Problem) -> Support:
+        return Support(True)
+
+    def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
+        prepared = prepare(problem)
+        if init is not None or not prepared.feasible:
+            messages = problem.zero_messages() if init is None else init
+            run.certify(measure(problem, messages), MessageCertificate(messages))
+        if not prepared.feasible:
+            return
+        search = ForestSearch(problem, run, self.random_state)
+        run.termination = Termination.iteration_limit
+        while search.n_moves < self.max_iter and not closed(problem, run):
+            for n_moves in search.one_round(self.max_iter - search.n_moves):
+                if run.step(n_moves):
+                    return
+        if closed(problem, run):
+            run.termination = Termination.converged
+
+
+def closed(problem: Problem, run: Run) -> bool:
+    """Whether the labelling reaches the bound, so that no search can improve it."""
+    gap = run.bound - run.score if run.labels is not None else np.inf
+    return bool(gap <= 0.5 * problem.resolution or gap < problem.step - 2 * problem.resolution)
+
+
+class ForestSearch:
+    """The state of a local search, one round of moves at a time; it starts from the best labelling of ``run`` and offers its own."""
+
+    def __init__(self, problem: Problem, run: Run, random_state: int = 0):
+        self.problem, self.run, self.original = problem, run, prepare(problem).net
+        each = spreads(problem)
+        terms = int(problem.graph.degrees.max(initial=0)) + len(problem.cliques) + 1
+        penalty = 2.0 * float(each.max()) * terms if len(each) else 1.0
+        self.scale = float(np.median(each)) if len(each) else penalty
+        self.net = _finite(self.original, penalty)
+        self.seed = np.array([np.random.SeedSequence(random_state).generate_state(1, np.uint64)[0] | np.uint64(1)])
+        self.best = polish(self.original, start_labels(self.original) if run.labels is None else run.labels)
+        self.level = np.array([total_score(self.net, self.best)])
+        n, k = self.net.unary.shape
+        counters = tuple(np.zeros(n, dtype=np.int32) for _ in range(4))
+        self.work = (*counters, np.zeros(n, dtype=np.int64), np.zeros((n, k)), np.zeros(k))
+        self.n_moves, self.n_rounds, self.improved_at, self.pace = 0, 0, 0, 0.0
+        self.run.offer(self.best)
+
+    def moves(self) -> Iterator[int]:
+        """Rounds without end; yields the number of all moves every few hundredths of a second."""
+        while True:
+            yield from self.one_round()
+
+    def one_round(self, max_moves: int = 2**62) -> Iterator[int]:
+        """The next round; yields like `moves`."""
+        self._adopt()
+        number, heat = divmod(self.n_rounds - 1, len(_TUNING.heats))
+        length = _TUNING.first_round << max(number, 0)
+        temperature = self.scale * _TUNING.heats[heat] if self.n_rounds else 0.0
+        factor = _TUNING.cooling ** (1.0 / length)
+        labels, left = self.best.copy(), min(length, max_moves)
+        while left > 0:
+            chunk = min(left, max(1, int(_TUNING.look_seconds / self.pace)) if self.pace else 1)
+            started = self.run.clock.used
+            temperature = forest_moves(
+                self.net, chunk, temperature, factor, _GUMBEL, self.seed, labels, self.best, self.level, self.work
+            )
+            self.pace = (self.run.clock.used - started) / chunk
+            left -= chunk
+            self.n_moves += chunk
+            if self.run.offer(self.best):
+                self.improved_at = self.n_moves
+            yield self.n_moves
+        self.n_rounds += 1
+        improved = polish(self.original, self.best)
+        self.run.offer(improved)
+        self.best, self.level[0] = improved, total_score(self.net, improved)
+
+    def _adopt(self) -> None:
+        """Go on from the labelling of the run where that has become better."""
+        if self.run.labels is not None:
+            level = total_score(self.net, self.run.labels)
+            if level > self.level[0]:
+                self.best, self.level[0] = self.run.labels.astype(np.int32), level
+
+
+def _finite(net: Net, penalty: float) -> Net:
+    """The net with ``-penalty`` in place of every ``-inf`` (past the labels of a node too, where nobody looks).
+
+    Arrays stay read-only where they were: kernels are compiled for each combination.
+    """
+
+    def tamed(values: np.ndarray) -> np.ndarray:
+        forbidden = np.isneginf(values)
+        if not forbidden.any():
+            return values
+        finite = np.where(forbidden, -penalty, values)
+        finite.flags.writeable = values.flags.writeable
+        return finite
+
+    return net._replace(unary=tamed(net.unary), tables=tamed(net.tables), turned=tamed(net.turned))

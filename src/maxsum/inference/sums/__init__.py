@@ -1,0 +1,1 @@
+"""Sums over all labellings: log-partition functions and marginals, exact or bracketed."""
