@@ -235,7 +235,7 @@ def test_imports_point_downwards(file):
         ("learning/oracles/x.py", "from ..dual.planes import PlaneStore"),
         ("learning/proofs/x.py", "from ..objectives import margin"),
         ("learning/dual/x.py", "from ..objectives.margin import MarginObjective"),
-        ("learning/dual/x.py", "from maxsum.learning.learners.bundle import Bundle"),
+        ("learning/dual/x.py", "from maxsum.learning.learners.subgradient import Subgradient"),
         ("learning/objectives/x.py", "from ..learners.quasi_newton import ProjectedQuasiNewton"),
         ("learning/objectives/x.py", "from ..driver import Learner"),
         ("learning/objectives/x.py", "from .. import driver"),

@@ -19,7 +19,7 @@ from reference.enumeration import Raw
 
 import maxsum as ms
 from maxsum.core.certificates.base import Certificate, EliminationCertificate, MessageCertificate, SearchCertificate
-from maxsum.core.elimination import elimination_order
+from maxsum.core.certificates.elimination_order import elimination_order
 from maxsum.core.errors import MaxsumError
 from maxsum.core.problem import Messages
 from maxsum.inference import TRWS, BranchAndBound, Exhaustive, JunctionTree, TreeDP

@@ -11,7 +11,7 @@ from reference.families import FAMILIES, Case, make
 
 from maxsum import CertificateError, Graph, InvalidProblemError, Messages, Problem
 from maxsum.core.certificates.base import EliminationCertificate, MessageCertificate, SearchCertificate
-from maxsum.core.elimination import elimination_order
+from maxsum.core.certificates.elimination_order import elimination_order
 
 families = pytest.mark.parametrize("family", FAMILIES)
 

@@ -7,7 +7,7 @@ import pytest
 from reference.families import FAMILIES, make, tree_edges
 
 from maxsum import Graph, Problem
-from maxsum.core.elimination import elimination_order
+from maxsum.core.certificates.elimination_order import elimination_order
 
 
 def zero_problem(graph: Graph, states: int = 2, **options) -> Problem:

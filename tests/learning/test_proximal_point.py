@@ -16,10 +16,10 @@ from maxsum.core.result import Termination
 from maxsum.datasets import make_shape_sorter
 from maxsum.datasets.shape_sorter import colour_codes
 from maxsum.learning import LPObjective, MarginObjective, Subgradient, path
+from maxsum.learning.dual.bundle import Bundle
 from maxsum.learning.dual.dual_bound import DualBound
-from maxsum.learning.learners.bundle import Bundle
+from maxsum.learning.dual.tree_bundle import TreeBundle
 from maxsum.learning.learners.proximal_point import ProximalPoint
-from maxsum.learning.learners.tree_bundle import TreeBundle
 from maxsum.models import Codes, GraphModel, GraphSample
 
 CASES = [

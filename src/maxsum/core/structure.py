@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .elimination import elimination_order
+from .certificates.elimination_order import elimination_order
 
 if TYPE_CHECKING:
     from .problem import Problem

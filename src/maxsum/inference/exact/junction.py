@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.certificates.base import EliminationCertificate, MessageCertificate
+from ...core.certificates.elimination_order import EliminationOrder, elimination_order
 from ...core.certificates.scale import table_centres
-from ...core.elimination import EliminationOrder, elimination_order
 from ...core.parameters import WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination

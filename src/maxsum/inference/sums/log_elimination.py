@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.elimination import EliminationOrder
+from ...core.certificates.elimination_order import EliminationOrder
 
 
 class Sums(NamedTuple):

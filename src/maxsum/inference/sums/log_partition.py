@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.elimination import EliminationOrder, elimination_order
+from ...core.certificates.elimination_order import EliminationOrder, elimination_order
 from ...core.graph import Graph
 from ...core.problem import Problem
 from ...executors.threads import fixed_split, thread_map

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from ...kernels.block_ascent import cached_passes, rebuild
-from ...kernels.planes import Planes, Weights, copy_planes, drop, entries, insert_all, insert_vector
+from ...kernels.design import Design
+from ...kernels.planes import Planes, Scratch, Weights, copy_planes, drop, entries, insert_all, insert_vector
 from ...kernels.vectors import inner
 from ...models.cone import Cone
 from ..certificate import DualCertificate
@@ -293,3 +294,21 @@ def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     lengths = np.asarray(lengths, dtype=np.int64)
     ends = np.cumsum(lengths)
     return np.repeat(np.asarray(starts, dtype=np.int64) - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
+
+
+def scratch_for(design: Design, size: int, n_weights: int, capacity: int) -> Scratch:
+    """Work space of kernels for ``capacity`` planes an example; ``size`` is `largest_difference` of the design."""
+    nodes, n_labels, room = int(np.diff(design.node_ptr).max(initial=1)), design.loss.shape[1], max(1, capacity)
+    return Scratch(
+        np.zeros(size, dtype=np.int32),
+        np.zeros(size),
+        np.zeros(n_weights),
+        np.zeros(room),
+        np.zeros(room),
+        np.zeros(room, dtype=np.int64),
+        np.zeros(nodes, dtype=np.uint8),
+        np.zeros((nodes, n_labels)),
+        np.zeros(n_labels),
+        np.zeros(n_labels, dtype=np.uint8),
+        np.zeros(n_labels + 1, dtype=np.int64),
+    )

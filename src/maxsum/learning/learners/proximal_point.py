@@ -11,15 +11,15 @@ import numpy as np
 from ...core.parameters import POSITIVE, Flag, Maybe, OneOf, Real, WholeNumber, settings
 from ...core.result import Termination
 from ..driver import Learner, Training
+from ..dual.bundle import Bundle
 from ..dual.dual_bound import FORMS, BoundPoint, DualBound, check_relaxed
+from ..dual.tree_bundle import TreeBundle
 from ..objectives.base import Objective
 from ..objectives.margin import MarginObjective, refuse_oracle
 from ..oracles.base import Effort
 from ..oracles.bracket import BracketOracle
 from ..protocols import HasDesign, HasOracle, HasPlanes, HasRelaxation
 from ..state import REBUILT
-from .bundle import Bundle
-from .tree_bundle import TreeBundle
 
 
 @dataclass(frozen=True)

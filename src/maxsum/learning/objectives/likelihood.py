@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ...core.elimination import elimination_order
+from ...core.certificates.elimination_order import elimination_order
 from ...core.errors import CertificateError, InvalidSampleError
 from ...core.problem import Problem
 from ...inference.sums.log_elimination import eliminate

@@ -9,11 +9,11 @@ import numpy as np
 
 from ...core.errors import InvalidParameterError, OracleError
 from ...core.problem import Problem
-from ...kernels.design import Design
 from ...kernels.planes import Scratch, largest_difference, values
 from ...losses import Hamming, Loss, as_loss
 from ...models.bound import BoundModel
 from ..certificate import Check, Proven
+from ..dual.planes import scratch_for
 from ..oracles.base import Effort, Key, Oracle
 from ..oracles.choice import choose_oracle
 from .base import Answer, Plane, PlaneObjective
@@ -142,24 +142,6 @@ class MarginObjective(PlaneObjective):
             problem.graph, problem.unary + table, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states,
             problem.cliques,
         )  # fmt: skip
-
-
-def scratch_for(design: Design, size: int, n_weights: int, capacity: int) -> Scratch:
-    """Work space of kernels for ``capacity`` planes an example; ``size`` is `largest_difference` of the design."""
-    nodes, n_labels, room = int(np.diff(design.node_ptr).max(initial=1)), design.loss.shape[1], max(1, capacity)
-    return Scratch(
-        np.zeros(size, dtype=np.int32),
-        np.zeros(size),
-        np.zeros(n_weights),
-        np.zeros(room),
-        np.zeros(room),
-        np.zeros(room, dtype=np.int64),
-        np.zeros(nodes, dtype=np.uint8),
-        np.zeros((nodes, n_labels)),
-        np.zeros(n_labels),
-        np.zeros(n_labels, dtype=np.uint8),
-        np.zeros(n_labels + 1, dtype=np.int64),
-    )
 
 
 def loss_table(model: BoundModel, loss: Loss) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .problem import Problem
+    from ..problem import Problem
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from scipy import sparse
 
 from ...core.parameters import OneOf, check_value
 from ...kernels import dual_bound as kernels
-from ..dual.dual_bound import BoundPoint, DualBound
-from ..dual.model import dense
-from ..dual.pseudo_marginals import PseudoMarginals
-from ..dual.vectors import VectorModel
+from .dual_bound import BoundPoint, DualBound
+from .model import dense
+from .pseudo_marginals import PseudoMarginals
+from .vectors import VectorModel
 
 IDLE = 20  # solutions without weight after which a plane goes; it can be found again, for one evaluation
 

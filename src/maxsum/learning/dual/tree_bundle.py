@@ -12,10 +12,9 @@ from ...kernels.design import Design
 from ...kernels.dual_bound import add_tree_labellings
 from ...kernels.planes import Scratch, largest_difference
 from ...models.cone import Cone
-from ..dual.dual_bound import BoundPoint, DualBound
-from ..dual.planes import PlaneStore
-from ..dual.pseudo_marginals import PseudoMarginals
-from ..objectives.margin import scratch_for
+from .dual_bound import BoundPoint, DualBound
+from .planes import PlaneStore, scratch_for
+from .pseudo_marginals import PseudoMarginals
 
 
 @dataclass(frozen=True)
