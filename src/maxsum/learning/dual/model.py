@@ -29,6 +29,8 @@ class Tuning:
     largest: int = (
         3000  # planes in one quadratic program; its products take 8 * largest**2 bytes, and PIQP takes no more than 4000
     )
+    # Binary digits of products times squares of limits (a C of 1e300, say): beyond, steps in units of the limits overflow float64.
+    most_bits: float = 1000.0
     rounds: int = 8  # of adding violated sign constraints; each adds all of them, so two or three are usual
 
 
@@ -97,6 +99,9 @@ class DualModel(ABC):
         if not len(chosen) or not clock.left > 0:
             return before
         program = _Program(self.objective.cone, found, chosen, np.maximum(-self.weights.plain, 0.0), mu)
+        sizes = np.array([np.abs(program.gram).max(initial=0.0), found.limit.max(initial=0.0)])
+        if not np.log2(np.maximum(sizes, 1e-300)) @ [1.0, 2.0] < TUNING.most_bits:
+            return before
         for _ in range(TUNING.rounds):
             program.solve(tol, tol * abs(before), clock.left)
             if not program.add_violated() or not clock.left > 0:
