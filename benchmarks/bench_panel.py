@@ -35,11 +35,11 @@ TITLE = "Learning: the panel"
 DESCRIPTION = """
 40 tasks: features dense as they come (bytes from 0 to 255), dense scaled, one-hot and sparse words; 1, 3, 40 and 1000 examples; chains, grids, one large
 graph, label sets; C, as the weight of the *sum* of the slacks, from 0.01 to 100; exact hinge (*margin*) and linear relaxation (*lp*). *default* is what estimators use where
-no learner is named, *best* the fastest of all others that take the task, in CPU seconds to a proven relative gap of 1 %; limit: 30 s for the default, as much as the
+no learner is named, *best* the fastest of all others that take the task, in CPU seconds to a proven relative gap of 1 %; limit: 15 s for the default, as much as the
 default needed, but at least 1 s, for the others. One thread. Target: the default proves 1 % wherever any learner does, in at most 1.5 times the time
 of the best one; tasks below 0.05 s count as equal.
 """
-LIMIT, EQUAL, RATIO = 30.0, 0.05, 1.5
+LIMIT, EQUAL, RATIO = 15.0, 0.05, 1.5
 
 
 class Task(NamedTuple):
@@ -232,5 +232,5 @@ def _name(learner: Learner) -> str:
 
 
 def _warm(learner: Learner, task: Task) -> None:
-    """Compile what the run needs, outside the clock: a second of it, which is enough to meet every kernel."""
-    replace(learner, time_limit=1.0).fit(objective_of(task))
+    """Compile what the run needs, outside the clock: half a second of it, which is enough to meet every kernel."""
+    replace(learner, time_limit=0.5).fit(objective_of(task))
