@@ -10,7 +10,8 @@ from .design import difference
 from .jit import kernel
 from .simplex import ends, exchange, is_flat
 
-_ALL, _LITTLE = 8, 1e-2
+_ALL = 8  # every so many passes visit all regions, not the active ones alone
+_LITTLE = 1e-2  # of what the steps of a visit gained so far: a step that gains less is the last of it
 
 
 @kernel

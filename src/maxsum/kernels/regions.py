@@ -12,7 +12,8 @@ import numpy as np
 
 from .jit import kernel
 
-_START, _FACTOR = 1469598103934665603, 1099511628211
+_START = 1469598103934665603  # the hash FNV-1a (Fowler, Noll & Vo): its first value,
+_FACTOR = 1099511628211  # and the prime that it multiplies with
 
 
 class Regions(NamedTuple):

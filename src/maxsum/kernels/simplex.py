@@ -11,7 +11,7 @@ import numpy as np
 
 from .jit import kernel
 
-_SORTED = 32
+_SORTED = 32  # entries up to which sorting by insertion is used: faster than a general sort, and without allocation
 
 
 @kernel

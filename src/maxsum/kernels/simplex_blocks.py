@@ -13,8 +13,11 @@ import numpy as np
 from .jit import kernel
 from .simplex import ends, exchange, is_flat
 
-_FLAT = 1e-14
-VALUE, GAP, TOP, N_STATE = 0, 1, 2, 3
+_FLAT = 1e-14  # of a diagonal entry: the least curvature of a step, so that rounding of equal columns divides by nothing near 0
+VALUE = 0  # places of the state: the value of the program,
+GAP = 1  # its duality gap,
+TOP = 2  # and the largest gradient
+N_STATE = 3
 
 
 @kernel

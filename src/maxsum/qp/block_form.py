@@ -13,9 +13,9 @@ from ..kernels.qp import BlockRows, multiply
 
 log = logging.getLogger("maxsum")
 
-_SLIGHT = 1e-8
-_ROUNDING = 1e-13
-_CHUNK = 1 << 16
+_SLIGHT = 1e-8  # of the largest eigenvalue of a block: one that is more negative is refused, not taken for rounding
+_ROUNDING = 1e-13  # of the same: a block more negative than this is lifted to be positive semidefinite
+_CHUNK = 1 << 16  # numbers of blocks whose eigenvalues are computed at a time: half a MB
 
 
 class BlockForm:

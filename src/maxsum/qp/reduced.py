@@ -20,15 +20,16 @@ from .steps import (
     spare,
 )
 
-_EPS = float(np.finfo(float).eps)
-_FIRST = 16
-_ROUNDS = 60
-_WORK = 40
-_FACE_WORK = 400
-_PIQP_CALLS = 8
-_PIQP_LARGEST = 4000
-_PIQP_SMALL = 300
-_SMO_PACE, _CUBE_SECONDS = 5e8, 5e-11
+_EPS = float(np.finfo(float).eps)  # unit roundoff, twice
+_FIRST = 16  # variables that there is room for at first; it doubles
+_ROUNDS = 60  # turns of pairwise steps and faces, or PIQP, before the best so far is returned
+_WORK = 40  # numbers that pairwise steps touch in a turn, in squares of the number of variables
+_FACE_WORK = 400  # work of Newton steps in a turn, in the same unit; a step takes the cube of its support
+_PIQP_CALLS = 8  # of a solve: each takes in twice as many variables as the one before
+_PIQP_LARGEST = 4000  # variables of PIQP: its dense factor takes 128 MB then
+_PIQP_SMALL = 300  # so many of the nearest variables take part in any case: some milliseconds
+_SMO_PACE = 5e8  # numbers a second that pairwise steps touch, for the time limit
+_CUBE_SECONDS = 5e-11  # seconds of a Newton step, times the cube of its support, likewise
 """Operations of pairwise steps a second, and the seconds that a system of ``n`` unknowns takes over ``n**3``: what would not end in time is not
 begun."""
 

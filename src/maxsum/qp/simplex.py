@@ -20,8 +20,8 @@ from .block_form import BlockForm, states_array
 
 log = logging.getLogger("maxsum")
 
-_ROUND = 4
-_LONG_ROUND = 100
+_ROUND = 4  # steps between two looks at the clock or calls of the callback
+_LONG_ROUND = 100  # the same where nobody looks
 
 
 class QPPoint(NamedTuple):

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..core.errors import InvalidProblemError
 
-_EPS = float(np.finfo(float).eps)
-_RIDGE = 1e-13
-_LARGEST_FACE = 2500
+_EPS = float(np.finfo(float).eps)  # unit roundoff, twice
+_RIDGE = 1e-13  # of the mean diagonal, added to it: columns that depend on each other leave no hole
+_LARGEST_FACE = 2500  # variables of a Newton step: about a second
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,11 @@ from .model import Columns, DualModel
 if TYPE_CHECKING:
     from ..objectives.margin import MarginObjective
 
-_VECTOR_BYTES, _RELAXED_BYTES = 2**29, 2**30
-_OLD = 10
-_NEVER = 2**62
-_MOST_LABELS = 40
+_VECTOR_BYTES = 2**29  # memory for planes as vectors where labellings would do
+_RELAXED_BYTES = 2**30  # the same where the relaxation may need pseudo-marginals, which are kept as vectors only
+_OLD = 10  # visits without weight after which a plane may be dropped for a new one
+_NEVER = 2**62  # more visits than there are
+_MOST_LABELS = 40  # of a node, that a labelling costs more for: more are rarely looked at
 
 
 class PlaneStore(DualModel):

@@ -34,7 +34,7 @@ class Tuning:
     serious: float = 0.3  # part of the promised decrease that makes the proximal term lighter
     lighter: float = 0.5  # what it is multiplied with then,
     heavier: float = 1.5  # and after a point that is no better than the centre
-    heaviest: float = 1e4
+    heaviest: float = 1e4  # times the regulariser, the most that it becomes: steps would be too short to matter
     loose: float = 0.3  # of the gap: a wider bracket of the oracle is made narrower before a point is judged
     again: int = 8  # calls of the oracle for that, at most
     often: int = 25  # models after which the objective at the centre is proven, whatever the gap
