@@ -9,6 +9,7 @@ import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ and before the checker of one file. `MAXSUM_RELIABILITY=0.02` runs that share of
 """
 SIZES = {"certificates": 100_000, "problems": 10_000, "answers": 10_000, "models": 10_000}
 QUICK = {"certificates": 100, "problems": 8, "answers": 20, "models": 20}
+TESTS = str(Path(__file__).parents[1] / "tests")
 _PIECE = 100
 """Cases of one task: a seed of its own for each, so that the tally is the same whatever the number of processes."""
 
@@ -69,6 +71,8 @@ def _run(counts: dict[str, int]) -> tuple[Tally, list[str]]:
 
 def _task(item: tuple[str, int, int]) -> tuple[Tally, list[str]]:
     kind, seed, count = item
+    if TESTS not in sys.path:  # the modules below import each other as pytest lets them
+        sys.path.insert(0, TESTS)
     warnings.simplefilter("ignore")
     rng = np.random.default_rng([seed, sum(map(ord, kind))])
     return {"certificates": _certificates, "problems": _problems, "models": _models, "answers": _answers}[kind](rng, count)
@@ -76,7 +80,7 @@ def _task(item: tuple[str, int, int]) -> tuple[Tally, list[str]]:
 
 def _certificates(rng: np.random.Generator, count: int) -> tuple[Tally, list[str]]:
     """Proofs with a field changed, judged in floating point, exactly, or beside a false claim."""
-    from tests.adversary.forging import accepted_claim, accepted_lie, forged_certificates
+    from adversary.forging import accepted_claim, accepted_lie, forged_certificates
 
     tally: Tally = Counter()
     words: list[str] = []
@@ -95,8 +99,8 @@ def _certificates(rng: np.random.Generator, count: int) -> tuple[Tally, list[str
 
 def _problems(rng: np.random.Generator, count: int) -> tuple[Tally, list[str]]:
     """Hostile problems through every solver that takes them."""
-    from tests.adversary.hostile import hostile_problem
-    from tests.adversary.judging import faults_of_solvers
+    from adversary.hostile import hostile_problem
+    from adversary.judging import faults_of_solvers
 
     tally: Tally = Counter()
     words: list[str] = []
@@ -112,16 +116,16 @@ def _problems(rng: np.random.Generator, count: int) -> tuple[Tally, list[str]]:
 
 def _answers(rng: np.random.Generator, count: int) -> tuple[Tally, list[str]]:
     """Answer files with a member changed, before `verify` and before the checker of one file."""
-    from tests.check.judging import answer_faults
-    from tests.check.tampering import tampered_answers
+    from check.judging import answer_faults
+    from check.tampering import tampered_answers
 
     return _files("answers", itertools.islice(tampered_answers(rng), count), answer_faults)
 
 
 def _models(rng: np.random.Generator, count: int) -> tuple[Tally, list[str]]:
     """Model files with a field of header, proof or weights changed, likewise."""
-    from tests.check.judging import model_faults
-    from tests.check.tampering import tampered_models
+    from check.judging import model_faults
+    from check.tampering import tampered_models
 
     return _files("models", itertools.islice(tampered_models(rng), count), model_faults)
 
