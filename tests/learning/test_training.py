@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from reference.structured_svm import enumerate_planes, solve_structured_svm
 
 import maxsum as ms
-from maxsum.learning import BlockFrankWolfe, CuttingPlane, MarginObjective, Subgradient
+from maxsum.learning import BlockFrankWolfe, CuttingPlane, LPObjective, MarginObjective, Subgradient
 from maxsum.models import GraphModel, GraphSample
 
 GRAPHS = {
@@ -148,3 +150,24 @@ def test_two_classes_give_the_binary_svm():
     np.testing.assert_allclose(weights.sum(axis=1), 0, atol=1e-6)
     theirs = svm.LinearSVC(loss="hinge", C=2 * 20.0 / 50, fit_intercept=False, tol=1e-9, max_iter=200_000).fit(x, y).coef_[0]
     np.testing.assert_allclose(difference, theirs, atol=2e-2)
+
+
+def test_features_as_they_come_do_not_stall_the_default(tmp_path: Path) -> None:
+    """Bytes from 0 to 255: block steps alone crawl, the master of all kept planes does not; and a training goes on from it bit for bit."""
+    rng = np.random.default_rng(0)
+    graph, truth = ms.Graph.grid(8, 8), np.repeat(np.arange(2), 32)
+    centre = np.array([[90.0, 120.0, 150.0], [110.0, 125.0, 140.0]])
+    samples = [ms.GraphSample(np.clip(centre[truth] + 40 * rng.normal(size=(64, 3)), 0, 255).round(), graph) for _ in range(3)]
+    model = GraphModel().bind(samples, [truth] * 3)
+    found = {
+        master: BlockFrankWolfe(tol=1e-2, max_iter=150, master=master).fit(LPObjective(model, C=3.0))
+        for master in (True, False)
+    }
+    best = CuttingPlane(tol=1e-4, max_iter=1000).fit(LPObjective(model, C=3.0))
+    assert found[True].termination == "converged" and found[False].relative_gap > 0.1
+    assert best.lower_bound <= found[True].objective <= best.objective * 1.011
+    found[True].verify(LPObjective(model, C=3.0))
+    file, steps = tmp_path / "state.npz", found[True].n_iter - 2
+    BlockFrankWolfe(tol=1e-2, max_iter=steps, checkpoint=file).fit(LPObjective(model, C=3.0))
+    again = BlockFrankWolfe(tol=1e-2, max_iter=150, checkpoint=file).fit(LPObjective(model, C=3.0))
+    assert again.n_iter == found[True].n_iter and again.weights.tobytes() == found[True].weights.tobytes()

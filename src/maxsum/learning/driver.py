@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ LearningCallback = Callable[[LearningPoint], Any]
 
 
 @dataclass(frozen=True)
-class Learner:
+class Learner(ABC):
     """A method that minimises an `Objective`; it sees values, planes and weights, never graphs.
 
     Parameters
@@ -102,6 +103,7 @@ class Learner:
                 f"{type(self).__name__} minimises the linear relaxation itself; smoothing is {objective.smoothing}, wanted 0."
             )
 
+    @abstractmethod
     def init(self, objective: Any, training: Training, start: Any = None) -> Any:
         """The state before the first step: a dataclass that `maxsum.learning.state` can write.
 
@@ -112,13 +114,12 @@ class Learner:
         start : object, optional
             What an earlier training left, for this learner to go on from: planes, or weights.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, state: Any, training: Training) -> None:
         """One iteration, in place: offer weights and bounds to the training; `Training.end` if there is nothing left to do."""
-        raise NotImplementedError
 
-    def finish(self, state: Any, training: Training) -> None:
+    def finish(self, state: Any, training: Training) -> None:  # noqa: B027  (most learners have nothing to do)
         """What is to be done after the last step; nothing by default, and nothing after ``Ctrl-C``."""
 
 

@@ -41,7 +41,9 @@ class Tuning:
     # The master (see `BlockFrankWolfe`). Found on the 40 tasks of ``python -m benchmarks panel``.
     patience: int = 5  # rounds of block steps before their progress is judged
     window: int = 5  # rounds that progress is judged by
-    rounds_a_decade: float = 15.0  # rounds with the master that a tenth of the gap is expected to take: 10 to 20 were seen
+    rounds_a_decade: float = (
+        15.0  # rounds with the master that a tenth of the gap is expected to take: 10 to 20 on most tasks, 100 on one
+    )
     setup_work: float = 3e6  # operations that a round with the master costs however small it is
     cubic_work: float = 10.0  # operations for the cube of the number of planes, of the interior point method
     pull: float = 0.3  # share of the master's solution in the weights that are asked; the rest are the best so far. 0.2 and 0.5 took 0.9 and 1.2 times as long
