@@ -26,7 +26,7 @@ from .transductive import conditioned, given_labels
 class GraphLabeler(Labeler):
     r"""Max-sum classifier of the nodes of graphs, learned by minimising
 
-    .. math:: \tfrac12\|w\|^2 + C \sum_j s_j\,\xi_j(w) \Big/ \sum_j s_j,\qquad w \in \text{cone of the potentials},
+    .. math:: \tfrac12\|w\|^2 + C \sum_j s_j\,\xi_j(w),\qquad w \in \text{cone of the potentials},
 
     with sample weights :math:`s_j` and slacks :math:`\xi_j` of the surrogate.
 

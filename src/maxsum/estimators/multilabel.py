@@ -43,7 +43,7 @@ from .solving import SOME_JOBS, as_jobs, best, default_solver, given_solver, lab
 class MultiLabelClassifier(ClassifierMixin, NestedParameters):
     r"""Max-sum classifier of several binary labels on a graph, learned by minimising
 
-    .. math:: \tfrac12\|w\|^2 + C \sum_j s_j\,\xi_j(w) \Big/ \sum_j s_j,\qquad
+    .. math:: \tfrac12\|w\|^2 + C \sum_j s_j\,\xi_j(w),\qquad
               F(x, y; w) = \sum_l y_l \langle w_l, x\rangle + \sum_{lm} g_{lm}(y_l, y_m),
 
     with sample weights :math:`s_j` and margin-rescaled slacks :math:`\xi_j` for the number of wrong labels. Up to 18 labels training
@@ -65,7 +65,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         ``max_iter``, ``time_limit`` and ``random_state`` of this estimator. A learner that is given keeps its own, and can be searched
         over as ``learner__tol``.
     C : float
-        Weight of the slacks. That of `sklearn.svm.LinearSVC` is ours divided by the number of samples.
+        Weight of the slacks, as in `sklearn.svm.LinearSVC`.
     tol : float
         Relative gap at which training stops.
     max_iter : int

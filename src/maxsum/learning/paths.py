@@ -19,7 +19,7 @@ from .result import LearningResult
 def path(
     learner: Learner, objective: Any, C_values: Iterable[float], callback: LearningCallback | None = None
 ) -> list[LearningResult]:
-    r"""Minimise :math:`\tfrac12\|w\|^2 + C \sum_j s_j \xi_j / \sum_j s_j` for several :math:`C`.
+    r"""Minimise :math:`\tfrac12\|w\|^2 + C \sum_j s_j \xi_j` for several :math:`C`.
 
     A plane :math:`\xi_j \ge b - \langle w, z\rangle` holds whatever :math:`C` is. So each training, in ascending order of
     :math:`C`, starts from the planes of the one before, with its multipliers scaled, and asks the oracle less often than a

@@ -24,9 +24,9 @@ from .tasks import ShardSource, Sum, gather, opened, tree_sum
 
 
 class AggregatedObjective(PlaneObjective):
-    r"""Each of the :math:`S` shards as one example, with the slack :math:`\xi_k(w) = \tfrac Sn \sum_{j \in k} \xi_j(w)` of its part of the
+    r"""Each of the :math:`S` shards as one example, with the slack :math:`\xi_k(w) = \sum_{j \in k} \xi_j(w)` of its part of the
     :math:`n` examples, and planes that are sums of planes: for learners such as `CuttingPlane`, where oracles are expensive or weights
-    few. The mean of these slacks is that of all examples, so planes do not depend on C.
+    few. Planes do not depend on C.
 
     The key of a plane is the point where the oracle was asked, and the effort at its end, so that anyone can make the plane again.
 
@@ -104,16 +104,16 @@ class _Aggregate:
 
 
 def _aggregate(item: tuple[ShardSource, int, Effort], w: np.ndarray) -> _Aggregate:
-    r""":math:`\tfrac Sn\sum_j z_j`, :math:`\tfrac Sn\sum_j b_j` and :math:`\tfrac Sn\sum_j \xi_j(w)` from above, of one shard at ``w``."""
+    r""":math:`\sum_j z_j`, :math:`\sum_j b_j` and :math:`\sum_j \xi_j(w)` from above, of one shard at ``w``."""
     source, k, effort = item
-    with opened(source, k, float(len(source.sizes))) as objective:
+    with opened(source, k, 1.0) as objective:
         return _sum_of_planes(objective, w, effort)
 
 
 def _checked_plane(item: tuple[ShardSource, int, np.ndarray, float], *_: Any) -> FeatureSum:
     """The plane of a shard from the labellings that its oracle gives at a point, whatever they are, in plain numpy."""
     source, k, key, share = item
-    with opened(source, k, float(len(source.sizes))) as objective:
+    with opened(source, k, 1.0) as objective:
         answer = objective.ask(key[:-1].copy(), None, int(key[-1]))
         some = np.flatnonzero(answer.value > 0)
         keys, c = [answer.keys[i] for i in some.tolist()], objective.c[answer.examples[some]]
@@ -166,7 +166,7 @@ class ShardedSmooth(SmoothObjective):
         """Change the regularisation; shards follow when they are opened."""
         check_C(C)
         ratio = float(C) / self.C
-        self.C, self.c = float(C), np.full(self.n_examples, float(C) / self.n_examples)
+        self.C, self.c = float(C), np.full(self.n_examples, float(C))
         self.worst, self.allowed, self.curvature = self.worst * ratio, self.allowed * ratio, self.curvature * ratio
 
     def __getstate__(self) -> dict[str, Any]:

@@ -234,14 +234,10 @@ def cut(weights: Any) -> None:
 
 
 def shard_objective(source: Any, shard: int, C: float) -> Any:
-    """The objective of a shard, whose ``c`` are those of the whole set with this ``C``."""
+    """The objective of a shard, with this ``C``."""
     own = source.objective(shard)
-    own.set_C(_share(source, shard, C))
+    own.set_C(C)
     return own
-
-
-def _share(source: Any, shard: int, C: float) -> float:
-    return float(C) * int(source.sizes[shard]) / int(source.sizes.sum())
 
 
 _lock = threading.Lock()
@@ -263,7 +259,7 @@ def opened(source: Any, shard: int, C: float, memory: int = 2**28) -> Iterator[A
     if found is None:
         own = shard_objective(source, shard, C)
         found = own, {name: np.array(value) for name, value in own.state().items()}, footprint(own)
-    found[0].set_C(_share(source, shard, C))
+    found[0].set_C(C)
     found[0].restore(found[1])
     yield found[0]
     with _lock:

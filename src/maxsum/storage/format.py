@@ -54,7 +54,7 @@ SHARDED = (AggregatedObjective, ShardedObjective, ShardedSmooth)
 COUNTS = ("n_iter", "n_oracle_calls")
 
 
-FINGERPRINT = 2  # 1 left out cliques, losses, cones, maps of features to weights, and what is not linear
+FINGERPRINT = 3  # 1 left out cliques, losses, cones, maps of features to weights, and what is not linear; up to 2 C weighed the mean
 
 
 def sizes(objective: Any) -> tuple[int, int]:
@@ -69,7 +69,8 @@ def fingerprint(objective: Any, version: int = FINGERPRINT) -> str:
     """SHA-256 of all that makes an objective: features, graphs, cliques, labels, losses, weights of examples (with C), which feature has
     which weight, the cone, and what else the surrogate needs. Two objectives that differ at some weights have different ones.
 
-    ``version`` 1 is that of files written before 2026-11: samples, labels and weights of examples alone.
+    ``version`` 1 is that of files written before 2026-11: samples, labels and weights of examples alone. 2 differs from 3 in what C is
+    (see `StoredObjective.weighs_mean`), which changes the weights of examples, but not how they are hashed.
     """
     if version == 1:
         return _first_fingerprint(objective)

@@ -134,6 +134,8 @@ def verify_model(
     prepared = net._prepare(net._read(X, y, sample_weight), float(stored.C))
     objective = prepared.objective
     if isinstance(stored, StoredObjective):
+        if stored.weighs_mean:
+            objective.c = objective.c / objective.sample_weight.sum()
         found, wanted = fingerprint(objective, stored.fingerprint_version), stored.fingerprint
     else:
         found, wanted = fingerprint(objective), fingerprint(stored)
@@ -189,6 +191,8 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
     if isinstance(estimator, CrossValidated) and not isinstance(getattr(estimator, "C_", None), float):
         raise ValueError("the value of C that was chosen is missing")
     stored = _read_objective(header["objective"], source)
+    if stored.weighs_mean:
+        _weigh_sum(estimator, stored.n_examples)
     estimator.model_, estimator.objective_, estimator.weights_ = model, stored, weights
     proof = reader.value(header["proof"])
     estimator.result_ = _read_result(header["result"], arrays["trace"], np.concatenate([weights, more]), proof)
@@ -210,6 +214,14 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
         raise ValueError(f"a {name} with a model of several labels")
     estimator.classes_ = classes[0] if all(own is classes[0] for own in classes) else list(classes)
     return estimator
+
+
+def _weigh_sum(estimator: Any, n_examples: int) -> None:
+    """Settings of a file in which C weighed the mean of the slacks, so that another `fit` on such data minimises the same."""
+    for name in ("C", "C_", "Cs", "Cs_"):
+        given = getattr(estimator, name, None)
+        if given is not None:
+            setattr(estimator, name, float(given) / n_examples if np.ndim(given) == 0 else np.asarray(given) / n_examples)
 
 
 def _multilabel(estimator: Any, model: Any, classes: tuple[np.ndarray, ...], kind: Any) -> Any:
@@ -243,7 +255,7 @@ def _read_objective(given: Any, source: str) -> StoredObjective:
         given["surrogate"], given["kind"], given["C"], given["n_examples"], given["n_nodes"], given["fingerprint"], source,
         given.get("fingerprint_version", 1),
     )  # fmt: skip
-    if found.fingerprint_version not in (1, FINGERPRINT):
+    if found.fingerprint_version not in range(1, FINGERPRINT + 1):
         raise ValueError(f"a fingerprint of version {found.fingerprint_version!r:.40}")
     if not isinstance(found.C, (int, float)) or not all(isinstance(n, int) for n in (found.n_examples, found.n_nodes)):
         raise ValueError("the objective has no sound description")

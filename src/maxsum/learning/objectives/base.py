@@ -1,6 +1,6 @@
 r"""What every objective of learning is: a function of weights in a cone, with a weight for each example.
 
-.. math:: F(w) = \tfrac12\|w\|^2 + \sum_j c_j\,\xi_j(w),\qquad w \in \text{cone},\qquad c_j = C\,s_j / \textstyle\sum_i s_i
+.. math:: F(w) = \tfrac12\|w\|^2 + \sum_j c_j\,\xi_j(w),\qquad w \in \text{cone},\qquad c_j = C\,s_j
 
 Learners see it in one of two ways: by planes below the slacks (`PlaneObjective`), or by values and gradients (`SmoothObjective`).
 """
@@ -44,7 +44,7 @@ class Objective(ABC):
     C : float
     sample_weight : ndarray, shape (n_examples,)
     c : ndarray, shape (n_examples,)
-        Weight of each slack: ``C * sample_weight / sum(sample_weight)``.
+        Weight of each slack: ``C * sample_weight``.
     n_calls : int
         Oracle calls, one an example.
     seconds : float
@@ -67,7 +67,7 @@ class Objective(ABC):
     def _weigh(self, C: float) -> None:
         """The only place that sets ``C`` and ``c``."""
         self.C = float(C)
-        self.c = self.C * self.sample_weight / self.sample_weight.sum()
+        self.c = self.C * self.sample_weight
 
     @abstractmethod
     def evaluate(self, w: np.ndarray) -> float:

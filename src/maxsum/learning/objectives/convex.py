@@ -21,7 +21,7 @@ _ROUNDING = 1e-9  # eigenvalues that are cut off at the floor come out so near t
 
 
 class ConvexObjective(SmoothObjective):
-    r"""A smooth function of the weights of convex energies; examples are weighted by :math:`c_j = C s_j / \sum_i s_i`.
+    r"""A smooth function of the weights of convex energies; examples are weighted by :math:`c_j = C s_j`.
 
     Attributes
     ----------

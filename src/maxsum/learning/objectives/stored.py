@@ -36,6 +36,11 @@ class StoredObjective:
     source: str
     fingerprint_version: int = 1
 
+    @property
+    def weighs_mean(self) -> bool:
+        """Whether C weighs the mean of the slacks, as it did in files of fingerprints before the third version; now it weighs their sum."""
+        return self.fingerprint_version < 3
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
