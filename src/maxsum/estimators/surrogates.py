@@ -326,7 +326,7 @@ class _Convex(_Smooth):
         if model.spec.n_operators:
             raise InvalidParameterError(
                 "predict_result answers max-sum problems, but operators join all pixels of an image, so there is none; use predict, or "
-                "maxsum.learning.predict_convex(model_, weights_, samples, operators=...), whose answers have bounds of their own."
+                "maxsum.learning.objectives.qp.predict_convex(model_, weights_, samples, operators=...), whose answers have bounds of their own."
             )
         data = model.encode(samples)
         return proven(self.solver, model, w, data, model.problems(w, samples), self._points(model, w, data, n_jobs), n_jobs)
