@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.inference import SOLVERS, TRWS, AlphaExpansion, BranchAndBound, LocalSearch, LPFinisher
+from maxsum.inference import TRWS, AlphaExpansion, BranchAndBound, LocalSearch, LPFinisher
+from maxsum.inference.registry import SOLVERS
 
 STOPS = ["TRWS", "AugmentingDAG", "ConvexBP", "BranchAndBound", "AlphaExpansion", "LPFinisher", "DualDecomposition"]
 

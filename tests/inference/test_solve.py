@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.inference import SOLVERS, TRWS, BranchAndBound, dispatch, list_solvers
+from maxsum.inference import TRWS, BranchAndBound, dispatch, list_solvers
 from maxsum.inference.exact import junction, search
+from maxsum.inference.registry import SOLVERS
 
 
 def problem_of(graph, n_labels, tables, seed=0, **more):
