@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.inference import TRWS, AlphaExpansion, BranchAndBound, LocalSearch, LPFinisher
+from maxsum.inference import TRWS, AlphaExpansion, BranchAndBound, LocalSearch
 from maxsum.inference.registry import SOLVERS
+from maxsum.inference.relaxations.finisher import LPFinisher
 
 STOPS = ["TRWS", "AugmentingDAG", "ConvexBP", "BranchAndBound", "AlphaExpansion", "LPFinisher", "DualDecomposition"]
 
