@@ -5,10 +5,9 @@ from __future__ import annotations
 from .bound import BoundModel
 from .cone import Cone
 from .convex import Convex, ConvexBound
-from .features import Codes, Dense, Dicts, Hashed, Kernel, NodeFeatures, Sparse
+from .features import Codes, Dense, Dicts, Hashed, Kernel, KernelMap, NodeFeatures, Sparse
 from .graph_model import GraphModel
 from .joint_model import JointModel
-from .kernel_map import KernelMap
 from .matting import Matting, MattingLaplacian, RestrictedOperator
 from .sample import GraphSample
 from .trees import FeatureTests, TreeFeatures, Trees
