@@ -297,7 +297,8 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
     folder = data_folder()
     if folder is None:
         return [{"table": FIRST, "data": NO_DATA}]
-    jobs = [("C", name, quick) for name in TASKS] + [("potentials", name, quick) for name in LOOPY]
+    loopy = ("blocks", "scene") if quick else LOOPY
+    jobs = [("C", name, quick) for name in TASKS] + [("potentials", name, quick) for name in loopy]
     with mock.patch.dict(os.environ, MAXSUM_DATA=str(folder)), warnings.catch_warnings():
         if quick:
             results = list(map(run, jobs))

@@ -184,7 +184,7 @@ def _moments(known: list[tuple[np.ndarray, Any]]) -> tuple[np.ndarray, np.ndarra
     mean = sum(w @ (own / size) for own, w in zip(rows, weights, strict=True)) / total
     spread = np.sqrt(sum(w @ (own / size - mean) ** 2 for own, w in zip(rows, weights, strict=True)) / total)
     unit = spread * size
-    moved &= (unit > 0) & np.isfinite(1.0 / np.where(unit > 0, unit, 1.0))
+    moved &= unit >= np.finfo(np.float64).tiny
     return np.where(moved, mean * size, 0.0), np.where(moved, unit, 1.0)
 
 
