@@ -241,7 +241,7 @@ def very_different_scales(samples: Iterable[Any]) -> str | None:
     else:
         found = f"{names[0] if b > 1 else names[1]}, beside the 1 of biases and of tables of edges"
     return (
-        f"{found}: no one C suits scales that differ by a factor of {max(b, 1.0) / min(a, 1.0):.2g}, and training is slow. Give scale='standard', which is "
+        f"{found}: no one C suits scales that differ by a factor of {max(b, 1.0) / min(a, 1.0):.2g}, and training takes longer. Give scale='standard', which is "
         "kept with the model, or bring the features to one scale before."
     )
 
