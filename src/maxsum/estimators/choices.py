@@ -24,6 +24,7 @@ from ..learning.objectives.lp import LPObjective
 from ..learning.objectives.margin import MarginObjective
 from ..learning.objectives.multilabel import SubsetOracle
 from ..learning.oracles.bracket import BracketOracle
+from ..learning.oracles.enumeration import EnumerationOracle
 from ..learning.oracles.exact import ForestOracle
 from ..learning.oracles.relaxed import RelaxedOracle
 from ..learning.oracles.solver import SolverOracle
@@ -264,6 +265,8 @@ def oracle_words(given: Any, objective: Any, learner: str = "") -> str:
         return f"oracle {given if isinstance(given, str) else type(given).__name__}, as given"
     if isinstance(oracle, SubsetOracle):
         return "oracle enumeration, as all sets of so few labels can be tried"
+    if isinstance(oracle, EnumerationOracle):
+        return "oracle enumeration, as all labellings of so small graphs can be tried"
     if isinstance(oracle, ForestOracle):
         return "oracle dynamic programming, as no training graph has a cycle"
     if isinstance(oracle, SolverOracle):
