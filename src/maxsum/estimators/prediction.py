@@ -31,6 +31,7 @@ class Prediction:
     oracle: Any
     n_jobs: int
     classes: Any
+    classes_: Any
     model_: Any
     objective_: Any
     weights_: np.ndarray
@@ -165,7 +166,7 @@ class Prediction:
     def _fraction(self, samples: list[GraphSample], given: list[Any], weight: np.ndarray) -> float:
         own = self._predict(samples)
         if self._coding is None:
-            targets = read_labels(samples, given, self.classes)
+            targets = read_labels(samples, given, self.classes_)
         else:
             targets = read_labels(samples, self._coding.encode(samples, given), None)
             own = self._coding.encode(samples, own)
