@@ -16,17 +16,7 @@ import numpy as np
 from .core.errors import InvalidSampleError
 from .core.missing import blank, is_missing, label_array, missing
 
-__all__ = [
-    "ChunkScores",
-    "GapTable",
-    "chunk_f1",
-    "gap_table",
-    "hamming_loss",
-    "iou_scores",
-    "macro_f1",
-    "mean_iou",
-    "subset_accuracy",
-]
+__all__ = ["chunk_f1", "gap_table", "hamming_loss", "macro_f1", "mean_iou", "subset_accuracy"]
 
 _AUTO = "auto"
 

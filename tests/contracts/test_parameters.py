@@ -19,8 +19,9 @@ import maxsum
 from maxsum import Graph, GraphSample, InvalidParameterError, MaxsumError
 from maxsum.core import parameters as own
 from maxsum.core.parameters import declared
-from maxsum.inference import SOLVERS
-from maxsum.learning import Learner, LikelihoodObjective, LPObjective, MaximumLikelihood, SmoothedLP, TreeGrower
+from maxsum.inference.registry import SOLVERS
+from maxsum.learning import Learner, LikelihoodObjective, LPObjective, MaximumLikelihood, SmoothedLP
+from maxsum.learning.learners.grow import TreeGrower
 from maxsum.models import Convex, Dicts, GraphModel, Trees
 
 

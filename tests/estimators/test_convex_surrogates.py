@@ -17,7 +17,8 @@ import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Guarantee
 from maxsum.estimators import check_structured_estimator
-from maxsum.learning import BlockFrankWolfe, LogisticObjective, ProjectedQuasiNewton, QPObjective, path, predict_convex
+from maxsum.learning import BlockFrankWolfe, LogisticObjective, ProjectedQuasiNewton, QPObjective, path
+from maxsum.learning.objectives.qp import predict_convex
 from maxsum.models import Convex
 
 OBJECTIVES = {"qp": QPObjective, "logistic": LogisticObjective}

@@ -38,9 +38,7 @@ KEYS = {
     "oracle": Key("text", "the solver of loss-augmented problems", "oracle"),
     "solver": Key("text", "the solver of predictions", "solver"),
     "smoothing": Key("number", "temperature of the smoothed lp surrogate", "smoothing"),
-    "C": Key(
-        "number", "weight of the slacks; by default the number of samples, for images and graphs 100 over their mean size", "C"
-    ),
+    "C": Key("number", "weight of the slacks against half the squared norm of the weights", "C"),
     "cv": Key("flag", "choose C by cross-validation"),
     "Cs": Key("numbers", "values of C to choose from", "Cs"),
     "folds": Key("whole", "folds of the cross-validation, 5 by default", "cv"),

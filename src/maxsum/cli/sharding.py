@@ -80,8 +80,6 @@ def fit_shards(
     if checkpoint is not None and not resume and checkpoint.is_dir() and any(checkpoint.iterdir()):
         raise CheckpointError(f"the checkpoint folder {checkpoint} is not empty. Say --resume to go on from it, or remove it.")
     own = dict(plan.parameters)
-    small = dataset.kind == "sequence"
-    own.setdefault("C", float(dataset.n_samples) if small else 100.0 * dataset.n_samples / max(dataset.n_nodes, 100))
     estimator = getattr(maxsum, _ESTIMATORS[dataset.kind])().set_params(**own)
     told = train(estimator, (dataset,), callback, checkpoint, seconds, executor=executor)
     result = estimator.result_

@@ -208,7 +208,7 @@ def results(objective: Any, model: ConvexBound, w: np.ndarray, samples: Any, n_j
     if model.spec.n_operators:
         raise InvalidParameterError(
             "predict_result answers max-sum problems, but operators join all pixels of an image, so there is none; use predict, or "
-            "maxsum.learning.predict_convex(model_, weights_, samples, operators=...), whose answers have bounds of their own."
+            "maxsum.learning.objectives.qp.predict_convex(model_, weights_, samples, operators=...), whose answers have bounds of their own."
         )
     data = model.encode(samples)
     problems = model.problems(w, samples)

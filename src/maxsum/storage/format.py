@@ -54,7 +54,9 @@ SHARDED = (AggregatedObjective, ShardedObjective, ShardedSmooth)
 COUNTS = ("n_iter", "n_oracle_calls")
 
 
-FINGERPRINT = 3  # 1 left out cliques, losses, cones, maps of features to weights, and what is not linear; up to 2 C weighed the mean
+FINGERPRINT = (
+    3  # 1 left out cliques, losses, cones, maps of features to weights, and what is not linear; up to 2 C weighed the mean
+)
 
 
 def sizes(objective: Any) -> tuple[int, int]:
