@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .core.errors import InvalidSampleError
-from .core.missing import blank, is_missing, label_array, missing
+from .core.validation import blank, is_missing, label_array, missing
 
 __all__ = ["chunk_f1", "gap_table", "hamming_loss", "macro_f1", "mean_iou", "subset_accuracy"]
 
@@ -165,7 +165,7 @@ class ChunkScores:
             rows.append(
                 (name, f"{own.precision:.2f}", f"{own.recall:.2f}", f"{own.f1:.2f}", str(own.n_true), str(own.n_predicted))
             )
-        return _text(rows)
+        return as_text(rows)
 
 
 def chunk_f1(y_true: Any, y_pred: Any) -> ChunkScores:
@@ -266,7 +266,7 @@ class GapTable(list[dict[str, Any]]):
             return "(no results)"
         rows = [tuple(self[0])]
         rows += [tuple(f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()) for row in self]
-        return _text(rows)
+        return as_text(rows)
 
 
 def gap_table(results: Iterable[Any], names: Iterable[str] | None = None) -> GapTable:
@@ -309,7 +309,8 @@ def gap_table(results: Iterable[Any], names: Iterable[str] | None = None) -> Gap
     return table
 
 
-def _text(rows: Sequence[tuple[str, ...]]) -> str:
+def as_text(rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows of cells as lines with aligned columns."""
     widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 

@@ -27,7 +27,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "multilabel": {},
     "graph": {"potentials": "auto"},
 }
-N_VALUES = 14
+N_VALUES = 10
 # Seconds of a check though training has used up all of --time-limit: an unchecked proof is worth less than a command that ends
 # a little earlier.
 _LEAST_SECONDS = 2.0

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
-from ..core.missing import blank, label_array, missing
+from ..core.validation import blank, label_array, missing
 from ..learning.objectives.margin import MarginObjective
 from ..models.bound import BoundModel, Encoded
 from ..models.multilabel import MultiLabelBound

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InvalidParameterError, InvalidSampleError
-from ..core.missing import is_missing
+from ..core.validation import is_missing
 from ..models.bound import BoundModel
 from ..models.sample import GraphSample
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
-from ..core.missing import blank, label_array, missing
+from ..core.validation import blank, label_array, missing
 from .sample import GraphSample
 
 
