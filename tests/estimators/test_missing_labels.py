@@ -139,7 +139,7 @@ def test_a_few_unknown_labels_cost_little(graph: str) -> None:
     X = random.standard_normal((1000, 30))
     Y = (X @ random.standard_normal((30, 6)) + 2 * random.standard_normal((1000, 6)) > 0).astype(int)
     some = np.where(random.random(Y.shape) < 0.05, -1, Y)
-    net = ms.MultiLabelClassifier(graph, C=0.1)
+    net = ms.MultiLabelClassifier(label_graph=graph, C=0.1)
     times = []
     for given in (Y, some):
         net.fit(X[:30], given[:30])  # compiles

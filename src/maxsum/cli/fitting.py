@@ -90,7 +90,7 @@ def make_plan(paths: list[Path], options: dict[str, Any], sets: dict[str, Any]) 
         raise InvalidParameterError(
             "C is given beside cv, which chooses it; leave one of them out, or give values to choose from as Cs."
         )
-    if not cv and (extra := {"Cs", "cv", "cv_tol"} & set(parameters)):
+    if not cv and (extra := {"Cs", "cv", "cv_tol", "scoring", "folds"} & set(parameters)):
         raise InvalidParameterError(f"{', '.join(sorted(extra))} given without cv; say --cv to choose C.")
     return Plan(data, Path(out), task, _DEFAULTS[task] | parameters, reader, cv)
 

@@ -298,16 +298,16 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         graph that is known in part: nodes that are held out become unknown, so they and their edges are left out of the
         training; then they are predicted on the whole graph, without any label observed, and scored alone. ``"auto"``:
         nodes where ``cv`` is a number larger than that of the samples.
-    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"} or Convex
+    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"}
-        What is minimised; auto is margin, the margin-rescaled hinge.
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+        What is minimised; by default (None, auto) the margin-rescaled hinge.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
         own.
     loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
         What a wrong label costs in training; scores of folds do not depend on it.
-    features : "auto" or NodeFeatures
+    features : None, "auto" or NodeFeatures
         What the observations are; by default read off the samples.
     oracle : None, "auto", str, Solver or callable
         Who maximises loss-augmented problems in training; by structure by default. A solver, or its name, predicts too.
@@ -317,10 +317,10 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         Passes over the samples, for each training.
     time_limit : float, optional
         Seconds, for each training.
-    random_state : int
+    random_state : int, RandomState or None
         Of learners, and of the folds of a number.
-    n_jobs : int
-        Threads over samples, in training and prediction; -1 for one a core.
+    n_jobs : int, optional
+        Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
     bias : bool
@@ -382,8 +382,8 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
-        potentials: str = "general",
-        surrogate: str = "margin",
+        potentials: Any = "general",
+        surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",
@@ -391,8 +391,8 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         tol: float = 1e-3,
         max_iter: int = 1000,
         time_limit: float | None = None,
-        random_state: int = 0,
-        n_jobs: int = 1,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
         homogeneous: bool = True,
@@ -462,16 +462,16 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         graph that is known in part: nodes that are held out become unknown, so they and their edges are left out of the
         training; then they are predicted on the whole graph, without any label observed, and scored alone. ``"auto"``:
         nodes where ``cv`` is a number larger than that of the samples.
-    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"} or Convex
+    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"}
-        What is minimised; auto is margin, the margin-rescaled hinge.
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+        What is minimised; by default (None, auto) the margin-rescaled hinge.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
         own.
     loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
         What a wrong label costs in training; scores of folds do not depend on it.
-    features : "auto" or NodeFeatures
+    features : None, "auto" or NodeFeatures
         What the observations are; by default read off the samples.
     oracle : None, "auto", str, Solver or callable
         Who maximises loss-augmented problems in training; by structure by default. A solver, or its name, predicts too.
@@ -481,10 +481,10 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         Passes over the samples, for each training.
     time_limit : float, optional
         Seconds, for each training.
-    random_state : int
+    random_state : int, RandomState or None
         Of learners, and of the folds of a number.
-    n_jobs : int
-        Threads over samples, in training and prediction; -1 for one a core.
+    n_jobs : int, optional
+        Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
     bias : bool
@@ -536,8 +536,8 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
-        potentials: str = "general",
-        surrogate: str = "margin",
+        potentials: Any = "general",
+        surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",
@@ -545,8 +545,8 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         tol: float = 1e-3,
         max_iter: int = 1000,
         time_limit: float | None = None,
-        random_state: int = 0,
-        n_jobs: int = 1,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
         connectivity: int = 4,
@@ -620,16 +620,16 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         graph that is known in part: nodes that are held out become unknown, so they and their edges are left out of the
         training; then they are predicted on the whole graph, without any label observed, and scored alone. ``"auto"``:
         nodes where ``cv`` is a number larger than that of the samples.
-    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"} or Convex
+    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"}
-        What is minimised; auto is margin, the margin-rescaled hinge.
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+        What is minimised; by default (None, auto) the margin-rescaled hinge.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
         own.
     loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
         What a wrong label costs in training; scores of folds do not depend on it.
-    features : "auto" or NodeFeatures
+    features : None, "auto" or NodeFeatures
         What the observations are; by default read off the samples.
     oracle : None, "auto", str, Solver or callable
         Who maximises loss-augmented problems in training; by structure by default. A solver, or its name, predicts too.
@@ -639,10 +639,10 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         Passes over the samples, for each training.
     time_limit : float, optional
         Seconds, for each training.
-    random_state : int
+    random_state : int, RandomState or None
         Of learners, and of the folds of a number.
-    n_jobs : int
-        Threads over samples, in training and prediction; -1 for one a core.
+    n_jobs : int, optional
+        Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
     bias : bool
@@ -688,8 +688,8 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
-        potentials: str = "general",
-        surrogate: str = "margin",
+        potentials: Any = "general",
+        surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",
@@ -697,8 +697,8 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         tol: float = 1e-3,
         max_iter: int = 1000,
         time_limit: float | None = None,
-        random_state: int = 0,
-        n_jobs: int = 1,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
         order: int = 1,

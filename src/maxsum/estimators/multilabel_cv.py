@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ from ..losses import Loss
 from ..metrics import iou_scores, subset_accuracy
 from .cross_validation import CrossValidated
 from .multilabel import MultiLabelClassifier
-from .multilabel_data import Data
-from .solving import as_jobs
+from .pipeline import Data
 
 
 class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
@@ -38,34 +38,37 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         one, or the mean over labels (or classes) of F1 or of intersection over union; or a function of the true table and
         the predicted one, with -1 for what is unknown, or of two arrays of classes. Sample weights count in the fraction
         of right labels; elsewhere samples of weight 0 are left out, and the others count alike.
-    label_graph : {"complete", "tree", "none"} or array-like of int, shape (n_edges, 2)
-        Which pairs of labels have a table: all, a spanning tree of the mutual information of the training labels, none,
-        or those given.
-    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"} or Convex
+    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    learner : None, "auto", str or Learner
+    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "auto"} or None
+        What is minimised; by default (None, auto) the margin-rescaled hinge.
+    learner : None, "auto", Learner, or its name
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
         own.
+    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
+        What a wrong label costs in training; scores of folds do not depend on it.
+    oracle : None, "auto", str, Solver or callable
+        Who maximises loss-augmented problems in training; by structure by default. A solver, or its name, predicts too.
     tol : float
         Relative gap at which the last training stops.
     max_iter : int
         Passes over the samples, for each training.
     time_limit : float, optional
         Seconds, for each training.
-    random_state : int
+    random_state : int, RandomState or None
         Of learners, and of the folds of a number.
     n_jobs : int, optional
-        Threads over samples where solvers are called; -1 for one a core.
+        Threads over samples where solvers are called; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
     bias : bool
         Add a constant feature; regularised like every weight.
-    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "auto"}
-        What is minimised; auto is margin, the margin-rescaled hinge.
-    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
-        What a wrong label costs in training; scores of folds do not depend on it.
-    oracle : None, "auto", str, Solver or callable
-        Who maximises loss-augmented problems in training; by structure by default. A solver, or its name, predicts too.
+    label_graph : {"complete", "tree", "none"} or array-like of int, shape (n_edges, 2)
+        Which pairs of labels have a table: all, a spanning tree of the mutual information of the training labels, none,
+        or those given.
+    checkpoint : path, optional
+        File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
+        name.
     class_weight : "balanced", dict, list of dicts, or array-like of shape (K,), optional
         What missing each class costs; with tables of labels the classes are 0 and 1 for all labels, or for each by a list
         of dicts.
@@ -75,9 +78,6 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
-    checkpoint : path, optional
-        File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
-        name.
     checkpoint_seconds : float
         Least time between two checkpoints.
 
@@ -101,33 +101,35 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         cv: Any = 5,
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
-        label_graph: Any = "complete",
-        potentials: str = "general",
+        potentials: Any = "general",
+        surrogate: str | None = "margin",
         learner: Learner | str | None = None,
+        loss: Loss | str | Any = "hamming",
+        oracle: Any = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
         time_limit: float | None = None,
-        random_state: int = 0,
+        random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = True,
-        surrogate: str = "margin",
-        loss: Loss | str | Any = "hamming",
-        oracle: Any = None,
+        label_graph: Any = "complete",
+        checkpoint: str | Path | None = None,
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
-        checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 30.0,
     ):
         self.Cs = Cs
         self.cv = cv
         self.cv_tol = cv_tol
         self.scoring = scoring
-        self.label_graph = label_graph
         self.potentials = potentials
+        self.surrogate = surrogate
         self.learner = learner
+        self.loss = loss
+        self.oracle = oracle
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
@@ -135,31 +137,30 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         self.n_jobs = n_jobs
         self.callback = callback
         self.bias = bias
-        self.surrogate = surrogate
-        self.loss = loss
-        self.oracle = oracle
+        self.label_graph = label_graph
+        self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.solver = solver
-        self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
 
     _measures = ("subset_accuracy", "macro_f1", "iou")
 
     def _splits(self, data: Data, folds: Any) -> Iterable[Any]:
-        if isinstance(self.cv, (int, np.integer)) and data.target.kind != "multilabel":
+        if isinstance(self.cv, (int, np.integer)) and data.labels.kind != "multilabel":
             folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
         return super()._splits(data, folds)
 
     def _judge(self, part: Any, test: Data, scoring: str | Callable[[Any, Any], float]) -> Callable[[LearningResult], float]:
         counted = test.weight > 0 if test.weight.any() else np.ones(len(test.weight), dtype=bool)
-        truth, target = test.target.labels.reshape(len(test.weight), -1)[counted], test.target
+        trial, target, rows = copy(self), test.labels, test.items[counted]
+        truth = target.labels.reshape(len(test.weight), -1)[counted]
 
         def score(result: LearningResult) -> float:
-            predicted = self._labels(part.objective, part.model, result.weights, test.X[counted], as_jobs(self.n_jobs, 1))
             if not (truth >= 0).any():
                 return np.nan
+            predicted = trial._accept(part, result)._table(rows)
             if callable(scoring):
                 tables = (
                     (truth, predicted)
