@@ -13,7 +13,8 @@ import numpy as np
 
 import maxsum as ms
 from maxsum.datasets import ShardedDataset, write_shards
-from maxsum.learning import Processes, ShardAscent
+from maxsum.executors.base import Processes
+from maxsum.learning import ShardAscent
 
 from .bench_shards import CORPUS, C, load, ready, sentences, train
 from .measure import NO_DATA, verdict

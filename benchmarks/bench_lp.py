@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from maxsum import Graph
-from maxsum.datasets import colour_codes, make_shape_sorter, make_shapes
+from maxsum.datasets import make_shape_sorter, make_shapes
+from maxsum.datasets.shape_sorter import colour_codes
 from maxsum.learning import BlockFrankWolfe, LPObjective
 from maxsum.learning.result import LearningResult
 from maxsum.models import GraphModel, GraphSample
@@ -43,7 +44,8 @@ _MEMORY = """
 import json, resource
 import numpy as np
 from maxsum import Graph
-from maxsum.datasets import colour_codes, make_shape_sorter
+from maxsum.datasets import make_shape_sorter
+from maxsum.datasets.shape_sorter import colour_codes
 from maxsum.learning import BlockFrankWolfe, LPObjective
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.features import Codes

@@ -16,7 +16,8 @@ import numpy as np
 
 import maxsum as ms
 from maxsum.datasets import ShardedDataset, write_shards
-from maxsum.learning import Processes, Serial, ShardAscent
+from maxsum.executors.base import Processes, Serial
+from maxsum.learning import ShardAscent
 
 from .measure import NO_DATA, data_folder, verdict
 

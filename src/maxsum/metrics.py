@@ -15,7 +15,7 @@ import numpy as np
 
 from .core.errors import InvalidSampleError
 
-__all__ = ["ChunkScores", "GapTable", "chunk_f1", "gap_table", "hamming_loss", "iou_scores", "mean_iou", "subset_accuracy"]
+__all__ = ["chunk_f1", "gap_table", "hamming_loss", "mean_iou", "subset_accuracy"]
 
 _AUTO = "auto"
 

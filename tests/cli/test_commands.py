@@ -263,7 +263,7 @@ def test_verify_refuses_other_files(chain, answer, impossible, tmp_path):
     "solver", ["TreeDP", "JunctionTree", "MaxFlow", "BranchAndBound", "LinearProgram", "TRWS", "Exhaustive", "ICM"]
 )
 def test_the_answer_of_every_solver_is_verified(chain, tmp_path, solver):
-    if solver not in ms.inference.SOLVERS:
+    if solver not in ms.inference.registry.SOLVERS:
         pytest.skip(f"{solver} is not registered")
     out = tmp_path / "a.npz"
     assert run("solve", chain, "--solver", solver, "--out", out).exit_code == 0

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.inference import SOLVERS, TRWS, list_solvers
+from maxsum.inference import TRWS, list_solvers
+from maxsum.inference.registry import SOLVERS
 
 
 def problem_of(graph, n_labels, tables, seed=0, **more):

@@ -16,7 +16,6 @@ from maxsum.learning import (
     BlockFrankWolfe,
     CompactQP,
     CuttingPlane,
-    DualCertificate,
     LikelihoodObjective,
     LPObjective,
     MarginObjective,
@@ -26,6 +25,7 @@ from maxsum.learning import (
     SmoothedLP,
     TrivialObjective,
 )
+from maxsum.learning.certificate import DualCertificate
 from maxsum.learning.oracles.relaxed import Relaxed
 from maxsum.models import Convex, GraphModel, GraphSample
 

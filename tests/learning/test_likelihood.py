@@ -14,7 +14,8 @@ from maxsum.core.result import Guarantee, Termination
 from maxsum.inference.sums.log_partition import LogPartition
 from maxsum.learning import LikelihoodObjective, MarginObjective, MaximumLikelihood, ProjectedQuasiNewton
 from maxsum.learning.objectives.likelihood import log_partition, marginals
-from maxsum.models import GraphModel, GraphSample, JointModel
+from maxsum.models import GraphModel, GraphSample
+from maxsum.models.joint_model import JointModel
 
 CHAIN, TREE = ms.Graph.chain(4), ms.Graph.from_edges([(1, 0), (1, 2), (3, 1)])
 LOOP = ms.Graph.from_edges([(1, 0), (1, 2), (2, 0), (2, 3), (4, 3), (4, 2)])

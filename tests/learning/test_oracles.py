@@ -19,7 +19,8 @@ from maxsum.learning.oracles.bracket import BracketOracle
 from maxsum.learning.oracles.exact import ForestOracle
 from maxsum.learning.oracles.solver import SolverOracle
 from maxsum.losses import Hamming
-from maxsum.models import GraphModel, GraphSample, JointModel
+from maxsum.models import GraphModel, GraphSample
+from maxsum.models.joint_model import JointModel
 
 FOREST = ms.Graph.from_edges([(1, 0), (1, 2), (3, 4)], n_nodes=6)
 LOOPY = ms.Graph.grid(2, 3)

@@ -281,7 +281,8 @@ def test_forbidden_pairs_are_refused():
 @pytest.mark.parametrize("slacks", ["trees", "n"])
 def test_joint_features_and_nodes_of_two_types(slacks):
     from maxsum.learning.objectives.lp import LPObjective
-    from maxsum.models import GraphModel, GraphSample, JointModel
+    from maxsum.models import GraphModel, GraphSample
+    from maxsum.models.joint_model import JointModel
 
     random = np.random.default_rng(0)
     graph = ms.Graph.from_edges([(0, 1), (1, 2), (2, 0)])

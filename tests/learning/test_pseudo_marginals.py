@@ -121,7 +121,7 @@ def test_only_what_differs_from_the_truth_is_stored():
 
 
 def test_joint_features():
-    from maxsum.models import JointModel
+    from maxsum.models.joint_model import JointModel
 
     random = np.random.default_rng(0)
     graph = GRAPHS["cycle"]

@@ -15,18 +15,11 @@ import pytest
 from learning.shard_data import MemorySource, chains, grids
 
 from maxsum.core.errors import CertificateError, CheckpointError, ExecutorError, InvalidParameterError, UnsupportedProblemError
-from maxsum.executors.base import as_executor
-from maxsum.learning import (
-    AggregatedObjective,
-    BlockFrankWolfe,
-    CuttingPlane,
-    Processes,
-    ShardAscent,
-    ShardedObjective,
-    Threads,
-)
+from maxsum.executors.base import Processes, Threads, as_executor
+from maxsum.learning import BlockFrankWolfe, CuttingPlane, ShardAscent
 from maxsum.shards import state as shard_state
-from maxsum.shards.ascent import seated
+from maxsum.shards.ascent import ShardedObjective, seated
+from maxsum.shards.objectives import AggregatedObjective
 from maxsum.shards.tasks import forget, opened, shard_objective, tree_nodes, tree_sum
 
 

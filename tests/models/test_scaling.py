@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
+import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.models.scaling import Scaling, collapsed, very_different_scales
 from maxsum.storage.values import Reader, Writer
@@ -178,3 +179,20 @@ def test_predictions_are_read_until_two_differ():
         raise AssertionError("more was asked for")
 
     assert collapsed(answers(), [[0, 1]] * 3) is None
+
+
+def test_samples_and_lists_are_scaled_too():
+    rows = [[1.0, 100.0], [4.0, 900.0]]
+    sample = ms.GraphSample(rows, ms.Graph.chain(2))
+    scaling = standard(np.array(rows))
+    assert standard(rows).unit.tolist() == standard(sample).unit.tolist() == scaling.unit.tolist()
+    scaled = scaling.apply(sample)
+    assert (
+        scaled.graph is sample.graph
+        and scaled.X.tolist() == scaling.apply(rows).tolist() == scaling.apply(np.array(rows)).tolist()
+    )
+    assert very_different_scales([sample]) == very_different_scales([rows])
+    assert "values up to 900" in very_different_scales([sample])
+    for bare in (ms.GraphSample([3, 200], ms.Graph.chain(2)), [{"a": 1.0}], np.array([3, 200]), [[1.0], [1.0, 2.0]]):
+        with pytest.raises(InvalidParameterError, match="codes or dicts"):
+            standard(bare)

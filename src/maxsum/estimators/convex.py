@@ -1,4 +1,4 @@
-"""Estimators on convex energies (surrogates ``qp`` and ``logistic``): objectives, predictions with proofs, weights in blocks."""
+"""Estimators on convex energies (surrogates ``qp`` and ``logistic``): operators, trees, predictions with proofs, weights in blocks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from ..core.result import Guarantee, Result, Termination
 from ..executors.threads import thread_map
 from ..inference.base import Run
 from ..learning.learners.grow import TreeGrower
-from ..learning.learners.quasi_newton import ProjectedQuasiNewton
-from ..learning.learners.smoothed_lp import SmoothedLP
-from ..learning.objectives.logistic import LogisticObjective, predict_logistic
+from ..learning.objectives.logistic import predict_logistic
 from ..learning.objectives.qp import QPObjective, predict_convex
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
@@ -25,10 +23,7 @@ from ..models.graph_model import GraphModel
 from ..models.labels import read_labels
 from ..models.matting import RestrictedOperator
 from ..models.sample import GraphSample
-from ..models.trees import Trees
-
-CONVEX = ("qp", "logistic")
-_SAME = ("general", "convex", "auto")
+from .settings import Settings
 
 
 class Point(NamedTuple):
@@ -39,70 +34,6 @@ class Point(NamedTuple):
     marginals: np.ndarray
     termination: Termination
     words: str
-
-
-def is_convex(objective: Any) -> bool:
-    """Whether an objective is one of `CONVEX`."""
-    return getattr(objective, "surrogate", "") in CONVEX
-
-
-def as_convex(estimator: Any, surrogate: str, learner: Any) -> Convex | None:
-    """The convex energies that an estimator asks for, None for other surrogates; refuses what does not go together."""
-    given = estimator.potentials
-    if surrogate not in CONVEX:
-        if isinstance(given, Convex) or (isinstance(given, str) and given == "convex"):
-            raise InvalidParameterError(
-                f"potentials is {given!r} beside surrogate={surrogate!r}, wanted surrogate='qp' or 'logistic' with convex energies."
-            )
-        return None
-    if not isinstance(given, Convex) and not (isinstance(given, str) and given in _SAME):
-        raise InvalidParameterError(
-            f"potentials is {given!r} beside surrogate={surrogate!r}, wanted 'general' or 'convex' (here the same) or a "
-            "maxsum.models.Convex: its energies are made of positive definite matrices. Other tables go with surrogate='margin' or 'lp'."
-        )
-    if getattr(estimator, "symmetric", False):
-        raise InvalidParameterError(
-            f"symmetric is True beside surrogate={surrogate!r}, wanted False: both ends of an edge have blocks of their own."
-        )
-    if estimator.oracle is not None and not (isinstance(estimator.oracle, str) and estimator.oracle == "auto"):
-        raise InvalidParameterError(
-            f"oracle is {estimator.oracle!r} beside surrogate={surrogate!r}, wanted None: training needs no max-sum solver. "
-            "A solver for predictions goes to predict_result(X, solver=...)."
-        )
-    if not isinstance(learner, ProjectedQuasiNewton) or isinstance(learner, SmoothedLP):
-        raise InvalidParameterError(
-            f"learner is {type(learner).__name__} beside surrogate={surrogate!r}, wanted None or ProjectedQuasiNewton: the objective is "
-            "smooth and has no planes."
-        )
-    spec = given if isinstance(given, Convex) else Convex()
-    if spec.n_operators and spec.operators is None:
-        raise InvalidParameterError(
-            f"potentials has n_operators={spec.n_operators} but no operators, wanted Convex(operators=Matting(...)): an estimator makes them "
-            "from each sample. For operators of your own use QPObjective itself."
-        )
-    if (spec.operators is not None or spec.trees is not None) and not hasattr(estimator, "_samples"):
-        raise InvalidParameterError(
-            f"potentials has operators or trees in a {type(estimator).__name__}, wanted neither: its samples are rows of a table. They go "
-            "with GridLabeler and GraphLabeler."
-        )
-    if spec.trees is not None and not isinstance(spec.trees, Trees):
-        raise InvalidParameterError(f"trees of potentials is {spec.trees!r}, wanted None or maxsum.models.Trees(...).")
-    return spec
-
-
-def convex_objective(
-    surrogate: str,
-    spec: Convex,
-    bound: BoundModel,
-    C: float,
-    loss: Any,
-    weight: np.ndarray,
-    n_jobs: int,
-    operators: list[Any] | None = None,
-) -> Any:
-    """The objective of a surrogate of `CONVEX`; its ``model`` holds the convex energies."""
-    kind: Any = QPObjective if surrogate == "qp" else LogisticObjective
-    return kind(spec.bind(bound), C, loss, weight, operators=operators, n_jobs=n_jobs)
 
 
 def sample_operators(
@@ -123,20 +54,26 @@ def sample_operators(
 
 
 def tree_model(
-    estimator: Any, model: GraphModel, samples: list[GraphSample], labels: Any, classes: Any, weight: np.ndarray, C: float
+    settings: Settings,
+    model: GraphModel,
+    samples: list[GraphSample],
+    labels: Any,
+    classes: Any,
+    weight: np.ndarray,
+    C: float,
 ) -> BoundModel:
     """The model with the leaves of trees, grown on the samples, as node features and edge types; it leads new samples through them."""
-    spec, surrogate = estimator.potentials, str(estimator.surrogate)
+    spec, surrogate = settings.potentials, str(settings.surrogate)
     if spec.operators is not None:
         raise InvalidParameterError(
             "potentials has operators and trees, wanted one of them: trees are grown for pairwise energies."
         )
-    if estimator.class_weight is not None:
+    if settings.class_weight is not None:
         raise InvalidParameterError("class_weight is given beside trees, wanted None: give the weights as a loss instead.")
     own = spec.trees
     grower = TreeGrower(
-        own.ask(samples), own.node_depth, own.edge_depth, own.n_candidates, own.min_items, own.max_items, C, estimator.loss, surrogate,
-        replace(spec, trees=None), n_jobs=estimator.n_jobs, random_state=estimator.random_state, model=model,
+        own.ask(samples), own.node_depth, own.edge_depth, own.n_candidates, own.min_items, own.max_items, C, settings.loss, surrogate,
+        replace(spec, trees=None), n_jobs=settings.n_jobs, random_state=settings.random_state, model=model,
     )  # fmt: skip
     return grower.grow(samples, labels, classes, sample_weight=weight).model.base
 
@@ -152,29 +89,29 @@ def warm_weights(before: Any, new: Any, weights: np.ndarray) -> np.ndarray | Non
     return weights
 
 
-def points(objective: Any, model: ConvexBound, w: np.ndarray, samples: Any, n_jobs: int) -> list[Point]:
-    """Predictions of a surrogate of `CONVEX` for samples."""
-    return _points(objective, model, w, model.encode(samples), n_jobs, sample_operators(model.spec, samples))
-
-
-def _points(
-    objective: Any, model: ConvexBound, w: np.ndarray, data: Encoded, n_jobs: int, operators: list[Any] | None = None
-) -> list[Point]:
+def qp_points(model: ConvexBound, w: np.ndarray, data: Encoded, n_jobs: int, operators: list[Any] | None = None) -> list[Point]:
+    """Predictions of the convex quadratic relaxation."""
     if not data.n_examples:
         return []
-    if objective.surrogate == "qp":
-        return [
-            Point(
-                own.labels,
-                own.mu,
-                own.mu,
-                own.termination,
-                f"the energy of the QP relaxation has its minimum in [{own.lower_bound:.8g}, {own.value:.8g}], and the rounded "
-                f"labelling has {own.energy:.8g}",
-            )
-            for own in predict_convex(model, w, data=data, operators=operators, n_jobs=n_jobs)
-        ]
-    found = predict_logistic(model, w, data=data, operators=operators, n_jobs=n_jobs)
+    return [
+        Point(
+            own.labels,
+            own.mu,
+            own.mu,
+            own.termination,
+            f"the energy of the QP relaxation has its minimum in [{own.lower_bound:.8g}, {own.value:.8g}], and the rounded "
+            f"labelling has {own.energy:.8g}",
+        )
+        for own in predict_convex(model, w, data=data, operators=operators, n_jobs=n_jobs)
+    ]
+
+
+def logistic_points(
+    model: ConvexBound, w: np.ndarray, data: Encoded, n_jobs: int, operators: list[Any] | None = None
+) -> list[Point]:
+    """Predictions of a logistic random field."""
+    if not data.n_examples:
+        return []
     ends = data.node_ptr.tolist()
     return [
         Point(
@@ -185,7 +122,7 @@ def _points(
             "the labels have the largest logistic scores, which solve a linear system up to the relative residual "
             f"{own.residual:.1g}; they need not be those of the best score of the max-sum problem",
         )
-        for j, own in enumerate(found)
+        for j, own in enumerate(predict_logistic(model, w, data=data, operators=operators, n_jobs=n_jobs))
     ]
 
 
@@ -195,7 +132,9 @@ def _softmax(scores: np.ndarray, n_states: np.ndarray) -> np.ndarray:
     return mass / mass.sum(axis=1, keepdims=True)
 
 
-def results(objective: Any, model: ConvexBound, w: np.ndarray, samples: Any, n_jobs: int) -> list[Result]:
+def proven(
+    name: str, model: ConvexBound, w: np.ndarray, data: Encoded, problems: Sequence[Problem], found: list[Point], n_jobs: int
+) -> list[Result]:
     r"""Predictions as answers to the max-sum problems ``model.problems(w, samples)``, with a proof for each.
 
     As :math:`W \succeq 0`, the tangent of an edge's energy at any point bounds it: with :math:`z = (\mu_u, \mu_v)`
@@ -205,16 +144,7 @@ def results(objective: Any, model: ConvexBound, w: np.ndarray, samples: Any, n_j
     so :math:`Wz` are messages, whose bound is at most that of the tangent of the whole energy. The certificate holds them, and
     needs no trust in the matrices.
     """
-    if model.spec.n_operators:
-        raise InvalidParameterError(
-            "predict_result answers max-sum problems, but operators join all pixels of an image, so there is none; use predict, or "
-            "maxsum.learning.predict_convex(model_, weights_, samples, operators=...), whose answers have bounds of their own."
-        )
-    data = model.encode(samples)
-    problems = model.problems(w, samples)
-    found = _points(objective, model, w, data, n_jobs)
     bank = model.family.bank(w[model.slices[2]])
-    name = "ConvexQP" if objective.surrogate == "qp" else "LogisticField"
 
     def one(j: int) -> Result:
         return _result(name, problems[j], found[j], _messages(bank, data, j, found[j].mu))

@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from .cross_validation import CrossValidated
 from .multilabel import MultiLabelClassifier
-from .multilabel_data import Data
+from .pipeline import Data
 
 
 class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
@@ -38,6 +38,6 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
     """
 
     def _splits(self, data: Data, folds: Any) -> Iterable[Any]:
-        if isinstance(self.cv, (int, np.integer)) and data.target.kind != "multilabel":
+        if isinstance(self.cv, (int, np.integer)) and data.labels.kind != "multilabel":
             folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
         return super()._splits(data, folds)

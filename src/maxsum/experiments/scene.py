@@ -78,7 +78,7 @@ def run(quick: bool, progress: Progress) -> Report:
     progress(f"C = {chosen.C_:.3g} by {chosen.scores_.shape[1]}-fold cross-validation, {search:.1f} s")
     rows, errors = [], {}
     for graph in ("complete", "tree", "none"):
-        net = MultiLabelClassifier(graph, C=chosen.C_, tol=1e-3)
+        net = MultiLabelClassifier(label_graph=graph, C=chosen.C_, tol=1e-3)
         seconds = seconds_to(net, split, 1)
         errors[graph] = hamming(net.predict(split.X_test), split.y_test)
         whole = 100 * net.score(split.X_test, split.y_test)

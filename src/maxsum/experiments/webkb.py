@@ -21,9 +21,9 @@ import numpy as np
 from ..core.graph import Graph
 from ..core.result import Guarantee
 from ..datasets.webkb import LinkedPages, read_linked_pages
-from ..estimators.choices import SURROGATES
 from ..estimators.cross_validation import GraphLabelerCV
 from ..estimators.graph import GraphLabeler
+from ..estimators.surrogates import SURROGATES
 from ..graphs import nearest_neighbours, shared_neighbours, tf_idf
 from ..models.sample import GraphSample
 from . import Claim, Progress, Report, data_folder

@@ -293,6 +293,17 @@ class KernelMap(Kernel):
     nodes as basis gives the approximation of Nyström.
 
     Parameters are those of `Kernel`, without ``precomputed``. `Kernel` itself penalises the coefficients of the expansion instead.
+
+    Examples
+    --------
+    The label of a node says whether both of its features have the same sign, which no linear score can tell:
+
+    >>> import numpy as np, maxsum as ms
+    >>> x = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])
+    >>> samples, y = [ms.GraphSample(x, ms.Graph.chain(4))], [[1, 0, 1, 0]]
+    >>> net = ms.GraphLabeler(features=ms.models.KernelMap("rbf", gamma=0.5), C=10.0).fit(samples, y)
+    >>> net.predict(samples)[0].tolist()
+    [1, 0, 1, 0]
     """
 
     root: Any = None
