@@ -80,7 +80,9 @@ def keys() -> dict[str, Key]:
                     continue
                 known = found.get(own)
                 tasks = (task,) if known is None else known.tasks if task in known.tasks else (*known.tasks, task)
-                what = f"{told[own].rstrip('.')}; by default {_shown(parameter.default)}" if known is None else known.what
+                what = (
+                    f"{told.get(own, own).rstrip('.')}; by default {_shown(parameter.default)}" if known is None else known.what
+                )
                 found[own] = Key(_LISTED.get(own) or _kind(rules.get(own)), what, own, tasks)
     return found
 
@@ -91,7 +93,7 @@ def described(kind: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for names, text in re.findall(r"^(\w[\w, ]*) : [^\n]*\n?((?:    [^\n]*(?:\n|$))*)", section, flags=re.M):
         words = " ".join(text.split())
-        found |= dict.fromkeys(names.split(", "), re.split(r"(?<=[.;]) ", words)[0].rstrip(";") if words else names)
+        found |= dict.fromkeys(names.split(", "), re.split(r"(?<=[.]) ", words)[0] if words else names)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +18,7 @@ from ..core.parameters import Elsewhere, Flag, Maybe, OneOf, settings
 from ..core.problem import Problem
 from ..inference.base import Solver
 from ..learning.driver import Learner
+from ..learning.learners.grow import TreeGrower
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
 from ..models.features import Codes
@@ -26,35 +27,17 @@ from ..models.labels import read_labels
 from ..models.sample import GraphSample
 from ..models.trees import TreeLayout
 from ..shards.dataset import ShardedDataset
-from .convex import convex_blocks, sample_operators, tree_model
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
-from .pipeline import Bound, Data, MaxSumEstimator, Plan
+from .pipeline import Bound, Data, MaxSumEstimator, Plan, best
 from .settings import Settings, as_jobs
-from .solving import best
-from .surrogates import SURROGATES, surrogate_of
+from .surrogates import SURROGATES, sample_operators, surrogate_of
 from .targets import Coding, Rule, unmasked
 
 
 class Labeler(MaxSumEstimator):
     """Base of the labelers; subclasses have an ``__init__`` of their own, `_list` and `_samples`."""
 
-    potentials: Any
-    surrogate: Any
-    smoothing: float
-    learner: Any
-    loss: Any
-    features: Any
-    tol: float
-    max_iter: int
-    random_state: Any
-    callback: Callable[[Any], Any] | None
-    bias: bool
-    symmetric: bool
     classes: Any
-    checkpoint: str | Path | None
-    checkpoint_seconds: float
-    class_weight: Any
-    warm_start: bool
     _coding: Rule | None
 
     _parameters = settings(
@@ -334,6 +317,31 @@ def graph_model(settings: Settings, features: Any = None) -> GraphModel:
     )
 
 
+def tree_model(
+    settings: Settings,
+    model: GraphModel,
+    samples: list[GraphSample],
+    labels: Any,
+    classes: Any,
+    weight: np.ndarray,
+    C: float,
+) -> BoundModel:
+    """The model with the leaves of trees, grown on the samples, as node features and edge types; it leads new samples through them."""
+    spec, surrogate = settings.potentials, str(settings.surrogate)
+    if spec.operators is not None:
+        raise InvalidParameterError(
+            "potentials has operators and trees, wanted one of them: trees are grown for pairwise energies."
+        )
+    if settings.class_weight is not None:
+        raise InvalidParameterError("class_weight is given beside trees, wanted None: give the weights as a loss instead.")
+    own = spec.trees
+    grower = TreeGrower(
+        own.ask(samples), own.node_depth, own.edge_depth, own.n_candidates, own.min_items, own.max_items, C, settings.loss, surrogate,
+        replace(spec, trees=None), n_jobs=settings.n_jobs, random_state=settings.random_state, model=model,
+    )  # fmt: skip
+    return grower.grow(samples, labels, classes, sample_weight=weight).model.base
+
+
 def labels_known(bound: Any, rule: Rule | None) -> dict[str, Any]:
     """Attributes of an estimator that has learned the classes of a model."""
     same = all(own is bound.classes[0] for own in bound.classes)
@@ -412,3 +420,14 @@ def _places(layout: Any, type_names: list[str], feature_names: list[str]) -> lis
 
 def _name(names: list[str], number: int, kind: str) -> str:
     return names[number] if names else f"{kind} {number}"
+
+
+def convex_blocks(model: ConvexBound, w: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
+    r"""Weights of the nodes, as long as those of the base model, linear terms :math:`b_p`, and matrices :math:`W_p`."""
+    nodes = np.zeros(max(model.base.n_weights, model.slices[0].stop))
+    nodes[model.slices[0]] = w[model.slices[0]]
+    places = model.family.places
+    terms = np.zeros((len(places), 2 * model.n_labels))
+    if model.spec.linear:
+        terms = w[model.slices[1]].reshape(terms.shape)
+    return nodes, [own[place] for own, place in zip(terms, places, strict=True)], model.matrices(w)

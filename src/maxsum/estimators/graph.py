@@ -20,8 +20,8 @@ from ..models.bound import BoundModel
 from ..models.labels import encode_labels, read_labels
 from ..models.sample import GraphSample
 from .base import Labeler
+from .pipeline import best, labels_of
 from .settings import as_jobs
-from .solving import best, labels_of
 
 
 class GraphLabeler(Labeler):
@@ -103,7 +103,7 @@ class GraphLabeler(Labeler):
     coef_blocks_ : dict of ndarray
         The weights by name: ``nodes`` (d, K), ``bias`` (K,), ``edges`` (K, K), one for each node type, edge type and feature. Convex
         energies have ``linear`` (2K,) and ``matrices`` (2K, 2K) in the place of ``edges``.
-    n_features_in_ : int
+    n_features_in_, n_iter_ : int
     result_ : LearningResult
         What is proven about the weights; its ``message`` says which oracle and learner were chosen, and why.
     model_ : BoundModel

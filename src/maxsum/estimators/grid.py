@@ -90,8 +90,17 @@ class GridLabeler(Labeler):
 
     Attributes
     ----------
-    classes_, weights_, weight_names_, coef_blocks_, n_features_in_, result_, model_, objective_
-        As in `GraphLabeler`; blocks are named ``edges[horizontal, contrast]``.
+    classes_ : ndarray
+    weights_ : ndarray, shape (n_weights,)
+    weight_names_ : list of str
+    coef_blocks_ : dict of ndarray
+        The weights by name: ``nodes`` (d, K), ``bias`` (K,), ``edges`` (K, K), or ``edges[horizontal, contrast]`` and the like where there are several; convex energies have ``linear`` and ``matrices``.
+    n_features_in_, n_iter_ : int
+    result_ : LearningResult
+        What is proven about the weights; its ``message`` says which oracle and learner were chosen, and why.
+    model_ : BoundModel
+    objective_ : Objective
+        For ``result_.verify(objective_)``.
     gamma_ : float or None
         Of the contrast, if there is one.
 
@@ -104,10 +113,6 @@ class GridLabeler(Labeler):
     [[0, 1, 1]]
     """
 
-    connectivity: int
-    edge_types: str
-    edge_features: str | None
-    gamma: float | None
     gamma_: float | None
 
     def __init__(

@@ -28,11 +28,10 @@ from ..losses import Hamming, Loss
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound, MultiLabelModel, label_graph, multiclass
-from .convex import convex_blocks
+from .base import convex_blocks
 from .memory import model_bytes, multilabel_bytes
-from .pipeline import Bound, Data, MaxSumEstimator
+from .pipeline import Bound, Data, MaxSumEstimator, label_gains, who_solves
 from .settings import Settings, as_jobs
-from .solving import label_gains, who_solves
 from .surrogates import SURROGATES, balanced, check_balanced, check_weighted, costs_of_classes, surrogate_of
 
 UNKNOWN = -1

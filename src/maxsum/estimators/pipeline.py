@@ -13,26 +13,30 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..core.errors import OracleError
 from ..core.memory import check_room
 from ..core.parameters import check
 from ..core.problem import Problem
 from ..core.result import Result, Termination
 from ..executors.threads import thread_map
 from ..inference.base import Clock, Solver
+from ..inference.dispatch import TABLE, solve
+from ..inference.exact.junction import has_small_width
 from ..learning.driver import Learner
 from ..learning.learners.cutting_plane import CuttingPlane
 from ..learning.learners.subset_ascent import SubsetAscent
 from ..learning.objectives.base import check_C
 from ..learning.objectives.margin import MarginObjective
+from ..learning.objectives.multilabel import is_small
+from ..learning.objectives.qp import QPObjective
 from ..learning.objectives.smooth import SmoothObjective
 from ..learning.objectives.stored import StoredObjective
 from ..learning.result import LearningPoint, LearningResult
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
+from ..models.multilabel import MultiLabelBound
 from ..models.trees import TreeLayout
-from .convex import warm_weights
-from .settings import NestedParameters, Settings, as_jobs
-from .solving import best, labels_of, who_solves
+from .settings import NestedParameters, Settings, as_jobs, chosen
 from .surrogates import SURROGATES, Choice, Surrogate, choose_learner, surrogate_of
 
 
@@ -46,6 +50,7 @@ class Tuning:
 
 
 _TUNING = Tuning()
+_QUICK_CELLS = 2**14  # cells of a junction tree up to which prediction is exact by default: about 0.1 ms a bag
 
 
 class Data(NamedTuple):
@@ -364,3 +369,59 @@ def _minimise(settings: Settings, objective: Any, learner: Learner, start: Any) 
         n_oracle_calls=result.n_oracle_calls + other.n_oracle_calls,
         seconds=result.seconds + other.seconds,
     )
+
+
+def warm_weights(before: Any, new: Any, weights: np.ndarray) -> np.ndarray | None:
+    """Weights to start from: those of an earlier training, if they mean the same; on the same data its minimisers and accuracy are
+    taken over as well."""
+    if before.digest != new.digest:
+        return weights if len(weights) == new.n_weights and before.model.names == new.model.names else None
+    new.restore(before.state())
+    if isinstance(new, QPObjective):
+        new.allowed *= new.C / before.C
+    return weights
+
+
+def who_solves(model: Any, *wishes: Any) -> Solver | str | None:
+    """Who predicts: the first wish that is a solver or the name of one (of the call, of the estimator, the oracle of its training).
+
+    Without any it is `TRWS` where many labels with general tables are too entangled for exact solvers to be quick, else None: for each
+    problem the exact solver that fits it, and `TRWS` where none does (see `best`).
+    """
+    for wish in wishes:
+        own = chosen(wish)
+        if isinstance(own, Solver) or (isinstance(own, str) and own != "bracket"):
+            return own
+    if not isinstance(model, MultiLabelBound) or is_small(model) or model.graph.is_forest or not model.cone.is_free:
+        return None
+    any_sample: Any = np.zeros((1, len(model.node_index) // model.graph.n_nodes))
+    quick = has_small_width(model.problems(np.zeros(model.n_weights), any_sample)[0], _QUICK_CELLS)
+    return None if quick else "TRWS"
+
+
+def best(problem: Problem, solver: Solver | str | None = None) -> Result:
+    """The answer of a solver; by default the exact one that fits the structure, and `TRWS` elsewhere."""
+    if solver is not None:
+        return solve(problem, solver)
+    exact = not (problem.n_edges or len(problem.cliques)) or any(row.fits(problem) for row in TABLE)
+    return solve(problem, None if exact else "TRWS")
+
+
+def labels_of(result: Result, j: int) -> np.ndarray:
+    """The labelling of sample ``j``, or an error that names it."""
+    if result.labels is None:
+        raise OracleError(f"sample {j}: {result.solver} found no labelling ({result.message}). Try another solver.")
+    return result.labels
+
+
+def label_gains(problem: Problem, solver: Solver | str | None = None) -> np.ndarray:
+    """What each label 1 gains over label 0, with the best labels elsewhere."""
+    first = best(problem, solver)
+    labels = labels_of(first, 0)
+    out = np.zeros(len(labels))
+    for m, label in enumerate(labels):
+        unary = problem.unary.copy()
+        unary[m, label] = -np.inf
+        other = Problem(problem.graph, unary, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states)
+        out[m] = (first.score - best(other, solver).score) * (1 if label else -1)
+    return out

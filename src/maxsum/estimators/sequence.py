@@ -86,8 +86,17 @@ class SequenceLabeler(Labeler):
 
     Attributes
     ----------
-    classes_, weights_, weight_names_, coef_blocks_, n_features_in_, result_, model_, objective_
-        As in `GraphLabeler`. With ``order=2`` the block ``triples`` (K, K, K) of ``coef_blocks_`` has :math:`h`.
+    classes_ : ndarray
+    weights_ : ndarray, shape (n_weights,)
+    weight_names_ : list of str
+    coef_blocks_ : dict of ndarray
+        The weights by name: ``nodes`` (d, K), ``bias`` (K,), ``edges`` (K, K), and with ``order=2`` ``triples`` (K, K, K) for :math:`h`; convex energies have ``linear`` and ``matrices``.
+    n_features_in_, n_iter_ : int
+    result_ : LearningResult
+        What is proven about the weights; its ``message`` says which oracle and learner were chosen, and why.
+    model_ : BoundModel
+    objective_ : Objective
+        For ``result_.verify(objective_)``.
 
     Examples
     --------
@@ -97,8 +106,6 @@ class SequenceLabeler(Labeler):
     >>> tag.predict([[{"word": "the"}, {"word": "dog"}, {"word": "barks"}]])[0].tolist()
     ['D', 'N', 'V']
     """
-
-    order: int
 
     def __init__(
         self,

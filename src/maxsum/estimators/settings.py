@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -105,16 +106,16 @@ class Settings:
     @classmethod
     def of(cls, estimator: NestedParameters) -> Settings:
         """The record of an estimator whose parameters are legal. Seeds that are no numbers are drawn now, as scikit-learn does."""
+        defaults = _defaults(type(estimator))  # type: ignore[arg-type]
         known = {field.name for field in fields(cls)}
-        found = {name: getattr(estimator, name) for name in estimator._get_param_names() if name in known}
+        found = {name: getattr(estimator, name) for name in defaults if name in known}
         for name in ("potentials", "surrogate", "learner", "features", "oracle", "solver"):
             found[name] = chosen(found.get(name))
         seed = found["random_state"]
         if seed is None or isinstance(seed, np.random.RandomState):
             found["random_state"] = int(check_random_state(seed).randint(2**31 - 1))
         found["n_jobs"] = as_jobs(found["n_jobs"])
-        defaults = inspect.signature(type(estimator)).parameters
-        given = tuple(name for name in LIMITS if getattr(estimator, name) != defaults[name].default)
+        given = tuple(name for name in LIMITS if found[name] != defaults[name])
         return cls(owner=type(estimator).__name__, rows=estimator._rows, given=given, **found)
 
     @property
@@ -208,6 +209,12 @@ class NestedParameters(BaseEstimator):
         if "text/html" in bundle:
             bundle["text/html"] += result_card(self)
         return bundle
+
+
+@cache
+def _defaults(kind: type) -> dict[str, Any]:
+    """Parameters of a class with their defaults."""
+    return {name: own.default for name, own in inspect.signature(kind).parameters.items()}
 
 
 def _fields(value: Any) -> list[str]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidParameterError
-from ..core.result import Result
+from ..core.certificates.base import MessageCertificate
+from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.problem import Messages, Problem
+from ..core.result import Guarantee, Result, Termination
+from ..executors.threads import thread_map
+from ..inference.base import Run
 from ..learning import registry
 from ..learning.driver import Learner
 from ..learning.dual.associative import lp_learner
@@ -17,23 +22,25 @@ from ..learning.learners.quasi_newton import ProjectedQuasiNewton
 from ..learning.learners.smoothed_lp import SmoothedLP
 from ..learning.learners.subset_ascent import unsuited
 from ..learning.objectives.likelihood import LikelihoodObjective, marginals
-from ..learning.objectives.logistic import LogisticObjective
+from ..learning.objectives.logistic import LogisticObjective, predict_logistic
 from ..learning.objectives.lp import LPObjective
 from ..learning.objectives.margin import MarginObjective, loss_table
 from ..learning.objectives.multilabel import MultiLabelObjective, SubsetOracle
-from ..learning.objectives.qp import QPObjective
+from ..learning.objectives.qp import QPObjective, predict_convex
 from ..learning.oracles.bracket import BracketOracle
 from ..learning.oracles.exact import ForestOracle
 from ..learning.oracles.relaxed import RelaxedOracle
 from ..learning.oracles.second_order import PairLoss, PairOracle
 from ..learning.oracles.solver import SolverOracle
 from ..losses import Hamming, as_loss
-from ..models.bound import BoundModel
+from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
+from ..models.labels import read_labels
+from ..models.matting import RestrictedOperator
 from ..models.multilabel import MultiLabelBound, MultiLabelModel
+from ..models.sample import GraphSample
 from ..models.second_order import second_order
 from ..models.trees import Trees
-from .convex import Point, logistic_points, proven, qp_points, sample_operators
 from .memory import check_room, model_bytes
 from .settings import Settings
 
@@ -43,6 +50,16 @@ class Choice(NamedTuple):
 
     learner: str
     why: str
+
+
+class Point(NamedTuple):
+    """What a convex energy says of one sample: labels, the point (n_nodes, K) they are rounded from, marginals, and words."""
+
+    labels: np.ndarray
+    mu: np.ndarray
+    marginals: np.ndarray
+    termination: Termination
+    words: str
 
 
 class Surrogate:
@@ -457,3 +474,113 @@ def balanced(count: np.ndarray) -> np.ndarray:
     r""":math:`\sum_l n_l / (K n_k)` over the classes that are present, 1 for others."""
     present = count > 0
     return np.where(present, count.sum() / (max(1, present.sum()) * np.where(present, count, 1.0)), 1.0)
+
+
+def sample_operators(
+    spec: Convex | None, samples: Sequence[GraphSample], labels: Any = None, classes: Any = None
+) -> list[Any] | None:
+    """The operators that the energies ask for, made from each sample; with labels those of the nodes whose label is known."""
+    if spec is None or spec.operators is None:
+        return None
+    known = [None] * len(samples) if labels is None else [own for _, own in read_labels(samples, labels, classes)]
+    found = []
+    for j, (sample, mask) in enumerate(zip(samples, known, strict=True)):
+        try:
+            own = [rule.of(sample) for rule in spec.operators]
+        except InvalidSampleError as error:
+            raise InvalidSampleError(f"sample {j}: {error}") from error
+        found.append(own if mask is None or mask.all() else [RestrictedOperator(one, mask) for one in own])
+    return found
+
+
+def qp_points(model: ConvexBound, w: np.ndarray, data: Encoded, n_jobs: int, operators: list[Any] | None = None) -> list[Point]:
+    """Predictions of the convex quadratic relaxation."""
+    if not data.n_examples:
+        return []
+    return [
+        Point(
+            own.labels,
+            own.mu,
+            own.mu,
+            own.termination,
+            f"the energy of the QP relaxation has its minimum in [{own.lower_bound:.8g}, {own.value:.8g}], and the rounded "
+            f"labelling has {own.energy:.8g}",
+        )
+        for own in predict_convex(model, w, data=data, operators=operators, n_jobs=n_jobs)
+    ]
+
+
+def logistic_points(
+    model: ConvexBound, w: np.ndarray, data: Encoded, n_jobs: int, operators: list[Any] | None = None
+) -> list[Point]:
+    """Predictions of a logistic random field."""
+    if not data.n_examples:
+        return []
+    ends = data.node_ptr.tolist()
+    return [
+        Point(
+            own.labels,
+            own.scores,
+            _softmax(own.scores, data.n_states[ends[j] : ends[j + 1]]),
+            Termination.converged,
+            "the labels have the largest logistic scores, which solve a linear system up to the relative residual "
+            f"{own.residual:.1g}; they need not be those of the best score of the max-sum problem",
+        )
+        for j, own in enumerate(predict_logistic(model, w, data=data, operators=operators, n_jobs=n_jobs))
+    ]
+
+
+def _softmax(scores: np.ndarray, n_states: np.ndarray) -> np.ndarray:
+    inside = np.arange(scores.shape[1]) < n_states[:, None]
+    mass = np.where(inside, np.exp(scores - np.where(inside, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)), 0.0)
+    return mass / mass.sum(axis=1, keepdims=True)
+
+
+def proven(
+    name: str, model: ConvexBound, w: np.ndarray, data: Encoded, problems: Sequence[Problem], found: list[Point], n_jobs: int
+) -> list[Result]:
+    r"""Predictions as answers to the max-sum problems ``model.problems(w, samples)``, with a proof for each.
+
+    As :math:`W \succeq 0`, the tangent of an edge's energy at any point bounds it: with :math:`z = (\mu_u, \mu_v)`
+
+    .. math:: -\tfrac12 (e_k, e_l)^\top W (e_k, e_l) \le \tfrac12 z^\top W z - (Wz)_u(k) - (Wz)_v(l),
+
+    so :math:`Wz` are messages, whose bound is at most that of the tangent of the whole energy. The certificate holds them, and
+    needs no trust in the matrices.
+    """
+    bank = model.family.bank(w[model.slices[2]])
+
+    def one(j: int) -> Result:
+        return _result(name, problems[j], found[j], _messages(bank, data, j, found[j].mu))
+
+    return thread_map(one, range(len(found)), n_jobs)
+
+
+def _result(name: str, problem: Problem, point: Point, edge: np.ndarray) -> Result:
+    run = Run(name, problem)
+    run.offer(point.labels)
+    run.marginals, run.termination = point.marginals, point.termination
+    run.certify(np.inf, MessageCertificate(Messages(edge, problem.zero_messages().clique)))
+    result = run.result()
+    proven = (
+        "proven to be the best one"
+        if result.guarantee == Guarantee.optimal
+        else f"at most {result.gap:.3g} below the best score"
+    )
+    return replace(result, message=f"{name}: {point.words}; in the max-sum problem this labelling is {proven}.")
+
+
+def _messages(bank: np.ndarray, data: Encoded, j: int, mu: np.ndarray) -> np.ndarray:
+    r""":math:`Wz` at both ends of the edges of a sample, (2, n_edges, K)."""
+    first, last = int(data.edge_ptr[j]), int(data.edge_ptr[j + 1])
+    size = mu.shape[1]
+    out = np.zeros((last - first, 2 * size))
+    if last > first:
+        edges = data.edges[first:last] - int(data.node_ptr[j])
+        z = np.concatenate([mu[edges[:, 0]], mu[edges[:, 1]]], axis=1)
+        f = data.f[first:last].tocsc()
+        for p in range(f.shape[1]):
+            part = slice(int(f.indptr[p]), int(f.indptr[p + 1]))
+            rows = f.indices[part]
+            out[rows] += f.data[part, None] * (z[rows] @ bank[p])
+    return np.ascontiguousarray(np.stack([out[:, :size], out[:, size:]]))
