@@ -161,6 +161,7 @@ def test_standard_scales_are_never_warned_of(table):
 def test_one_answer_for_all_is_warned_of():
     words = collapsed([np.zeros(3, int), np.zeros(2, int)], [np.array([0, 0, 1]), np.array([2, -1])], ["O", "B", "I"])
     assert "predicts label 'O', which is right for 50 % of 4; the truth has 3" in words and "Raise C" in words
+    assert "predicts label 7, " in collapsed([[1, 1]], [[0, 1]], np.array([5, 7]))
     assert collapsed([[0, 1]], [[0, 1]]) is None
     assert collapsed([[0, 0]], [[0, 0]]) is None and collapsed([[1, 1]], [[0, -1]]) is None and collapsed([], []) is None
     assert "right for 0 %" in collapsed([[2, 2]], [[0, 1]])

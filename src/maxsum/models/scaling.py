@@ -292,6 +292,7 @@ def collapsed(predicted: Iterable[Any], truth: Iterable[Any], names: Sequence[An
     if len(counts) < 2:
         return None
     shown = [label if names is None else names[label] for label in said]
+    shown = [own.item() if isinstance(own, np.generic) else own for own in shown]
     what = f"label {shown[0]!r}" if len(shown) == 1 else f"the label set {shown}"
     share = 100 * counts.get(said, 0) / sum(counts.values())
     return (
