@@ -98,20 +98,20 @@ def test_cross_validation_with_unknown_labels() -> None:
 
 def test_class_weight() -> None:
     X, Y = linked_table()
-    plain = MultiLabelClassifier(C=1.0).fit(X, Y)
-    ones = MultiLabelClassifier(C=1.0, class_weight={0: 1.0, 1: 1.0}).fit(X, Y)
+    plain = MultiLabelClassifier(C=0.02).fit(X, Y)
+    ones = MultiLabelClassifier(C=0.02, class_weight={0: 1.0, 1: 1.0}).fit(X, Y)
     assert ones.weights_.tobytes() == plain.weights_.tobytes()
-    more = MultiLabelClassifier(C=1.0, class_weight={1: 20.0}).fit(X, Y)
-    array = MultiLabelClassifier(C=1.0, class_weight=[1.0, 20.0]).fit(X, Y)
+    more = MultiLabelClassifier(C=0.02, class_weight={1: 20.0}).fit(X, Y)
+    array = MultiLabelClassifier(C=0.02, class_weight=[1.0, 20.0]).fit(X, Y)
     assert more.weights_.tobytes() == array.weights_.tobytes() and more.predict(X).mean() > plain.predict(X).mean()
-    one = MultiLabelClassifier(label_graph="none", C=100.0, class_weight=[{1: 20.0}, {}, {}, {}]).fit(X, Y)
-    none = MultiLabelClassifier(label_graph="none", C=100.0).fit(X, Y)
+    one = MultiLabelClassifier(label_graph="none", C=1.5, class_weight=[{1: 20.0}, {}, {}, {}]).fit(X, Y)
+    none = MultiLabelClassifier(label_graph="none", C=1.5).fit(X, Y)
     share = one.predict(X).mean(axis=0) - none.predict(X).mean(axis=0)
     assert share[0] > 0 and (share[1:] == 0).all()
     count = np.array([np.bincount(Y[:, m], minlength=2) for m in range(4)])
     by_hand = [dict(enumerate(len(Y) / (2 * own))) for own in count]
-    balanced = MultiLabelClassifier(C=1.0, class_weight="balanced").fit(X, Y)
-    given = MultiLabelClassifier(C=1.0, class_weight=by_hand).fit(X, Y)
+    balanced = MultiLabelClassifier(C=0.02, class_weight="balanced").fit(X, Y)
+    given = MultiLabelClassifier(C=0.02, class_weight=by_hand).fit(X, Y)
     assert balanced.weights_.tobytes() == given.weights_.tobytes() != plain.weights_.tobytes()
     assert balanced.result_.certificate is not None
     checked = balanced.result_.verify(balanced.objective_)
@@ -121,14 +121,14 @@ def test_class_weight() -> None:
 def test_class_weight_with_unknown_labels_and_one_dimension() -> None:
     X, Y, hide = partly()
     some = np.where(hide, -1, Y)
-    balanced = MultiLabelClassifier(C=1.0, class_weight="balanced").fit(X, some)
+    balanced = MultiLabelClassifier(C=0.02, class_weight="balanced").fit(X, some)
     count = [np.bincount(some[~hide[:, m], m], minlength=2) for m in range(4)]
-    given = MultiLabelClassifier(C=1.0, class_weight=[dict(enumerate(c.sum() / (2 * c))) for c in count]).fit(X, some)
+    given = MultiLabelClassifier(C=0.02, class_weight=[dict(enumerate(c.sum() / (2 * c))) for c in count]).fit(X, some)
     assert balanced.weights_.tobytes() == given.weights_.tobytes()
     for y in (np.array(["n", "y"])[Y[:, 0]], np.array(["a", "b", "c"])[Y[:, 0] + Y[:, 1]]):
         last = np.unique(y)[-1]
-        more = MultiLabelClassifier(C=100.0, class_weight={last: 50.0}).fit(X, y)
-        assert (more.predict(X) == last).mean() > (MultiLabelClassifier(C=100.0).fit(X, y).predict(X) == last).mean()
+        more = MultiLabelClassifier(C=1.5, class_weight={last: 50.0}).fit(X, y)
+        assert (more.predict(X) == last).mean() > (MultiLabelClassifier(C=1.5).fit(X, y).predict(X) == last).mean()
         names, numbers = np.unique(y, return_counts=True)
         by_hand = dict(zip(names, len(y) / (len(names) * numbers), strict=True))
         a, b = (MultiLabelClassifier(class_weight=own).fit(X, y).weights_ for own in ("balanced", by_hand))
@@ -195,7 +195,7 @@ def test_warm_start(learner: str) -> None:
 
 def test_a_warm_start_in_pieces_and_through_pickles() -> None:
     X, Y = linked_table(n=60)
-    net = MultiLabelClassifier(C=200.0, tol=1e-7, max_iter=2, warm_start=True, callback=lambda point: False)
+    net = MultiLabelClassifier(C=3.0, tol=1e-7, max_iter=2, warm_start=True, callback=lambda point: False)
     gaps = []
     for _ in range(4):
         with pytest.warns(ConvergenceWarning, match="iteration limit"):

@@ -311,7 +311,7 @@ def test_weights_of_samples_count_as_repetition_and_unknown_nodes_are_left_out()
     cut = [np.array([0, -1, 2, 1])]
     parts = [GraphSample(x[0][[0]], ms.Graph.chain(1)), GraphSample(x[0][2:], ms.Graph.chain(2))]
     model = GraphModel().bind(parts, [[0], [2, 1]], classes=np.arange(3))
-    apart = MaximumLikelihood(tol=1e-9).fit(LikelihoodObjective(model, 10.0)).weights
+    apart = MaximumLikelihood(tol=1e-9).fit(LikelihoodObjective(model, 5.0)).weights
     np.testing.assert_allclose(fitted([0], cut), apart, atol=1e-4)
 
 

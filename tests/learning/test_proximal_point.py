@@ -110,7 +110,7 @@ def test_the_rule_15_does_not_hold_where_nothing_was_solved(options):
     images, masks = make_shape_sorter(2, 12, 12, random_state=0)
     samples = [GraphSample(colour_codes(image, 2).ravel(), ms.Graph.grid(12, 12)) for image in images]
     model = GraphModel(features=Codes(64)).bind(samples, [np.ravel(mask) for mask in masks], list(range(6)))
-    result = ProximalPoint(eps=1e-6, tol=1e-3, max_iter=8, **options).fit(LPObjective(model))
+    result = ProximalPoint(eps=1e-6, tol=1e-3, max_iter=8, **options).fit(LPObjective(model, C=0.5))
     assert result.termination == Termination.iteration_limit and "(15)" not in result.message
     assert [own for own in result.extra["steps"] if own[1] == own[0]], "there were null steps"
     if options["inner"] > 1:

@@ -22,7 +22,7 @@ GRAPHS = {
 }
 
 
-def objective(graph="cycle", n_labels=3, potentials="general", repulsive=True, C=5.0, seed=0, n_examples=3):
+def objective(graph="cycle", n_labels=3, potentials="general", repulsive=True, C=5.0 / 3, seed=0, n_examples=3):
     random = np.random.default_rng(seed)
     net = GRAPHS[graph]
     samples, labels = [], []

@@ -29,12 +29,12 @@ def train(source, executor=None, **kwargs):
 
 
 CASES = {
-    "free": lambda: MemorySource(*chains(40), 6, C=10.0),
-    "biased": lambda: MemorySource(*chains(30, 3), 5, C=3.0, bias=True),
-    "nonnegative": lambda: MemorySource(*chains(30), 5, C=5.0, potentials="associative"),
-    "rows": lambda: MemorySource(*chains(30), 5, C=5.0, potentials="supermodular"),
-    "cycles": lambda: MemorySource(*grids(8, 3), 4, C=1.0),
-    "lp": lambda: MemorySource(*grids(8, 3), 4, C=1.0, surrogate="lp"),
+    "free": lambda: MemorySource(*chains(40), 6, C=0.25),
+    "biased": lambda: MemorySource(*chains(30, 3), 5, C=0.1, bias=True),
+    "nonnegative": lambda: MemorySource(*chains(30), 5, C=0.17, potentials="associative"),
+    "rows": lambda: MemorySource(*chains(30), 5, C=0.17, potentials="supermodular"),
+    "cycles": lambda: MemorySource(*grids(8, 3), 4, C=0.125),
+    "lp": lambda: MemorySource(*grids(8, 3), 4, C=0.125, surrogate="lp"),
 }
 
 
