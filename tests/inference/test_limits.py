@@ -94,9 +94,9 @@ def test_the_stages_of_solve_share_what_is_left_without_compiling(time, monkeypa
     limits = []
 
     class Recorder(BranchAndBound):
-        def solve(self, problem, init=None, callback=None):
+        def solve(self, problem, init=None, callback=None, *, gap=None):
             limits.append(self.time_limit)
-            return super().solve(problem, init, callback)
+            return super().solve(problem, init, callback, gap=gap)
 
     monkeypatch.setattr(dispatch, "BranchAndBound", Recorder)
     monkeypatch.setattr(dispatch, "_finisher_fits", lambda problem: False)

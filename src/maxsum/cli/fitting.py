@@ -27,7 +27,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "multilabel": {},
     "graph": {"potentials": "auto"},
 }
-N_VALUES = 14
+N_VALUES = 10
 # Seconds of a check though training has used up all of --time-limit: an unchecked proof is worth less than a command that ends
 # a little earlier.
 _LEAST_SECONDS = 2.0
@@ -90,7 +90,7 @@ def make_plan(paths: list[Path], options: dict[str, Any], sets: dict[str, Any]) 
         raise InvalidParameterError(
             "C is given beside cv, which chooses it; leave one of them out, or give values to choose from as Cs."
         )
-    if not cv and (extra := {"Cs", "cv", "cv_tol"} & set(parameters)):
+    if not cv and (extra := {"Cs", "cv", "cv_tol", "scoring", "folds"} & set(parameters)):
         raise InvalidParameterError(f"{', '.join(sorted(extra))} given without cv; say --cv to choose C.")
     return Plan(data, Path(out), task, _DEFAULTS[task] | parameters, reader, cv)
 

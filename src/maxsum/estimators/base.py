@@ -85,7 +85,8 @@ class Labeler(MaxSumEstimator):
         X : list or ShardedDataset
             Samples, or a folder of shards with samples and labels; for these the surrogates ``margin``, ``lp`` and ``qp``.
         y : list of array-like
-            A label for each node of each sample; -1, None or masked where unknown. Nodes of unknown label, and their edges, are
+            A label for each node of each sample; -1, None, NaN, pandas' NA, an empty string or masked where unknown (-1 and the empty string
+            are classes where ``classes`` declares them). Nodes of unknown label, and their edges, are
             left out of training.
         sample_weight : array-like, shape (n_samples,), optional
             Weights >= 0 of the slacks; a weight of 2 is as good as the sample twice, 0 as good as without it.
@@ -265,7 +266,7 @@ class Labeler(MaxSumEstimator):
     def _fraction(self, samples: list[GraphSample], given: list[Any], weight: np.ndarray) -> float:
         own = self._predict(samples)
         if self._coding is None:
-            targets = read_labels(samples, given, self.classes)
+            targets = read_labels(samples, given, self.classes_)
         else:
             targets = read_labels(samples, self._coding.encode(samples, given), None)
             own = self._coding.encode(samples, own)

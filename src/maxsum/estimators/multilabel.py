@@ -19,6 +19,7 @@ from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
 from ..core.memory import check_room
 from ..core.parameters import Elsewhere, Maybe, OneOf, settings
+from ..core.validation import blank, label_array, missing
 from ..executors.threads import thread_map
 from ..inference.base import Solver
 from ..learning.driver import Learner
@@ -192,8 +193,9 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         ----------
         X : array-like or sparse matrix, shape (n_samples, n_features)
         y : array-like or sparse matrix, shape (n_samples, n_labels) of 0 and 1, or (n_samples,)
-            In tables -1, None or a mask says that a label is unknown: it, and the edges of the label graph at it, are left out of the
-            training on this sample. One-dimensional labels can be masked; there -1 is a class like others.
+            None, NaN, pandas' NA, an empty string or a mask says that a label is unknown; in tables -1 too, while among classes of one
+            dimension it is one of them. An unknown label, and the edges of the label graph at it, are left out of the training on this
+            sample; a sample without a class is left out.
         sample_weight : array-like, shape (n_samples,), optional
             Weights >= 0 of the slacks.
         """
@@ -376,7 +378,7 @@ class Target:
 def hidden(y: Any) -> tuple[Any, np.ndarray | None]:
     """Labels with something known in the place of unknown ones, and where these are; None if all are known.
 
-    Unknown are masked entries, and in tables of labels None and -1.
+    Unknown are masked entries, None, NaN and pandas' NA; in tables of labels -1 and empty cells; among strings the empty one.
     """
     if isinstance(y, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(y)
@@ -386,28 +388,58 @@ def hidden(y: Any) -> tuple[Any, np.ndarray | None]:
         if mask.ndim == 1:
             return np.asarray(y.data), mask
         return np.where(mask, 0, np.asarray(y.data)), mask
-    table = np.asarray(y.toarray() if sparse.issparse(y) else y) if _is_table(y) else None
+    table = label_array(y.toarray() if sparse.issparse(y) else y) if _is_table(y) else None
     if table is None or table.ndim != 2 or table.shape[1] < 2:
-        return y, None
+        return _hidden_classes(y)
+    absent = np.zeros(table.shape, dtype=bool)
     if table.dtype.kind == "O":
-        none = np.array([[own is None for own in row] for row in table], dtype=bool).reshape(table.shape)
-        if not none.any():
-            return y, None
-        table = np.where(none, UNKNOWN, table)
+        empty = np.array([isinstance(own, str) and own == "" for own in table.flat], dtype=bool)
+        absent = (missing(table.flat) | empty).reshape(table.shape)
         try:
-            table = table.astype(np.int64)
+            table = np.where(absent, 0, table).astype(np.float64)
         except (TypeError, ValueError):
             return y, None
-    unknown = table == UNKNOWN if table.dtype.kind in "if" else np.zeros(table.shape, dtype=bool)
+    elif table.dtype.kind == "f":
+        absent = np.isnan(table)
+        table = np.where(absent, 0, table)
+    minus = table == UNKNOWN if table.dtype.kind in "if" else np.zeros(table.shape, dtype=bool)
+    unknown = absent | minus
     if not unknown.any() or not np.isin(table, (UNKNOWN, 0, 1)).all():
         return y, None
     _check_some(~unknown)
-    if (table != 0).all():
+    if minus.any() and (table[~absent] != 0).all():
         raise InvalidSampleError(
             f"y holds -1 and 1, but no 0: here 0 is a label that a sample does not have, and -1 one that is unknown (sample "
-            f"{np.argwhere(unknown)[0][0]} has some). Replace -1 by 0, or mask what is unknown."
+            f"{np.argwhere(minus)[0][0]} has some). Replace -1 by 0, or mask what is unknown."
         )
     return np.where(unknown, 0, table).astype(np.int64), unknown
+
+
+def _hidden_classes(y: Any) -> tuple[Any, np.ndarray | None]:
+    """`hidden` for one class a sample: -1 is a class like others here, as for every classifier of scikit-learn."""
+    if not isinstance(y, (list, tuple)) and not hasattr(y, "__array__"):
+        return y, None
+    try:
+        labels = label_array(y)
+    except ValueError:
+        return y, None
+    if labels.dtype.kind not in "OfU" or labels.ndim not in (1, 2) or labels.size != len(labels):
+        return y, None
+    labels = labels.reshape(-1)
+    unknown = np.isnan(labels) if labels.dtype.kind == "f" else missing(labels)
+    known = labels[~unknown]
+    if known.dtype.kind == "O" and all(isinstance(label, str) for label in known) and len(known):
+        known = known.astype(str)
+    if known.dtype.kind == "U" and not blank(known).all():
+        unknown[~unknown] = blank(known)
+        known = known[~blank(known)]
+    if not unknown.any():
+        return y, None
+    _check_some(~unknown)
+    plain = np.array(known.tolist())
+    filled = np.full(len(labels), plain[0], dtype=plain.dtype)
+    filled[~unknown] = plain
+    return filled, unknown
 
 
 def _check_some(known: np.ndarray) -> None:

@@ -28,6 +28,7 @@ from ..learning.objectives.margin import MarginObjective, loss_table
 from ..learning.objectives.multilabel import MultiLabelObjective, SubsetOracle
 from ..learning.objectives.qp import QPObjective, predict_convex
 from ..learning.oracles.bracket import BracketOracle
+from ..learning.oracles.enumeration import EnumerationOracle
 from ..learning.oracles.exact import ForestOracle
 from ..learning.oracles.relaxed import RelaxedOracle
 from ..learning.oracles.second_order import PairLoss, PairOracle
@@ -220,6 +221,7 @@ class Margin(Surrogate):
             return f"oracle {given if isinstance(given, str) else type(given).__name__}, as given"
         kinds = {
             SubsetOracle: "enumeration, as all sets of so few labels can be tried",
+            EnumerationOracle: "enumeration, as all labellings of so small graphs can be tried",
             ForestOracle: "dynamic programming, as no training graph has a cycle",
             SolverOracle: "an exact solver by structure, as the graphs have cycles and solve() knows one for each",
             RelaxedOracle: "TRW-S, then the linear program where that leaves a gap, as the graphs have cycles",

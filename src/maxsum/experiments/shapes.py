@@ -175,7 +175,7 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
     table = colour_table(train)
     alone = [error(by_colour(table, part), part.truth) for part in (train, test)]
     found = error(label(model, w, test.samples), test.truth)
-    objective.set_C(C)
+    objective.set_C(C / model.n_examples)
     tight = [objective.tightness(w), LPObjective(bind(test)).tightness(w)]
     best = runs[C][BEST].result
     proven = best.verify(objective).gap / runs[C][BEST].objective if best.certificate is not None else np.inf

@@ -5,9 +5,8 @@ from __future__ import annotations
 from .bound import BoundModel
 from .cone import Cone
 from .convex import Convex
-from .features import Codes, Dense, Dicts, Hashed, Kernel, Sparse
+from .features import Codes, Dense, Dicts, Hashed, Kernel, KernelMap, Sparse
 from .graph_model import GraphModel
-from .kernel_map import KernelMap
 from .matting import Matting
 from .sample import GraphSample
 from .trees import Trees
