@@ -7,6 +7,7 @@
 `make_shapes`                                       images of coloured pieces on a carpet
 `make_shape_sorter`                                 photographs of such pieces, made up; `colour_codes` codes their colours
 `make_sudoku`                                       puzzles with one solution
+`make_citations`                                    one graph of papers with words, some of whose topics are hidden
 `fetch_scene`, `fetch_yeast`                        multi-label data
 `fetch_letters`, `fetch_conll2000`                  sequences
 `fetch_msrc`                                        images with the class of each pixel
@@ -37,6 +38,7 @@ memory.
 from __future__ import annotations
 
 from ..shards.writer import ShardedDataset, write_shards
+from .citations import Citations, make_citations
 from .columns import ColumnCoder
 from .conll import conll_features, read_conll
 from .fetch import download
@@ -70,6 +72,7 @@ from .webkb import LinkedPages, read_linked_pages
 
 __all__ = [
     "SOURCES",
+    "Citations",
     "ColumnCoder",
     "GraphTables",
     "LabelledImages",
@@ -99,6 +102,7 @@ __all__ = [
     "load_noisy_blocks",
     "load_shapes",
     "load_sudoku",
+    "make_citations",
     "make_noisy_blocks",
     "make_shape_sorter",
     "make_shapes",

@@ -257,7 +257,7 @@ def oracle_words(given: Any, objective: Any, learner: str = "") -> str:
         return f"no oracle, as {objective.words()}"
     if hasattr(objective, "source"):
         return f"oracles where the shards are, by {type(objective.executor).__name__}"
-    if not isinstance(objective, MarginObjective) or learner in ("ProximalPoint", "CompactQP", "SmoothedLP"):
+    if not isinstance(objective, MarginObjective) or learner in ("ProximalPoint", "CompactQP", "SmoothedLP", "FactorAscent"):
         return "no oracle, as the surrogate needs no max-sum solver"
     oracle: Any = objective.oracle
     if given is not None and not is_auto(given):

@@ -32,6 +32,7 @@ LEARNERS = {
     "ProximalPoint": Entry(".learners.proximal_point"),
     "CompactQP": Entry(".learners.compact_qp"),
     "RegionBundle": Entry(".learners.region_bundle", sets=False),
+    "FactorAscent": Entry(".learners.factor_ascent", sets=False),
     "SmoothedLP": Entry(".learners.smoothed_lp"),
     "ProjectedQuasiNewton": Entry(".learners.quasi_newton"),
     "MaximumLikelihood": Entry(".learners.maximum_likelihood"),

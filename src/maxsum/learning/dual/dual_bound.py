@@ -254,6 +254,18 @@ def check_relaxed(learner: Any, objective: Any) -> None:
         )
 
 
+def unsuited_for_factors(objective: Any) -> str:
+    """Why the best masses of a node or an edge, all else fixed, are not known in closed form (see `FactorAscent`); nothing if they are."""
+    design, rows = objective.design, objective.cone.rows.shape[0]
+    if len(design.clique_ptr):
+        return "it has cliques, wanted nodes and edges alone"
+    if rows:
+        return f"its cone has {rows} supermodular rows, wanted free or non-negative weights"
+    if design.node_step[1] or design.edge_step[1]:
+        return "its features depend on nodes and labels together, wanted features of nodes and edges"
+    return ""
+
+
 def _check_finite(objective: MarginObjective) -> None:
     if getattr(objective.model, "has_forbidden", False):
         raise InvalidSampleError(
