@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import UnsupportedProblemError
+from maxsum.core.errors import CertificateError, UnsupportedProblemError
 from maxsum.datasets import make_citations
 from maxsum.learning import BlockFrankWolfe, FactorAscent, LPObjective, MarginObjective, path
 from maxsum.learning.dual.associative import lp_learner
@@ -54,6 +54,21 @@ def test_messages_of_the_result_prove_its_objective():
         own.model.truth(0)
     )
     assert own.primal(result.weights, np.array([slack])) == pytest.approx(result.objective, rel=1e-9)
+
+
+def test_messages_of_the_certificate_are_checked_and_may_be_any():
+    own = objective("general", 10.0)
+    result = FactorAscent(tol=1e-2, max_iter=60).fit(own)
+    assert "messages of the certificate" in result.verify(own).checked
+    assert result.verify(own, exact=True).relative_gap <= 1e-2
+    noise = 5.0 * np.random.default_rng(0).normal(size=result.certificate.messages.shape)
+    wild = replace(result.certificate, messages=noise)
+    assert wild.verify(own, result.weights).objective >= result.objective * (1 - 1e-9)
+    for bad in (noise[:, 1:], np.full_like(noise, np.nan), "none"):
+        with pytest.raises(CertificateError, match="messages"):
+            replace(result.certificate, messages=bad).verify(own, result.weights)
+    with pytest.raises(CertificateError, match="claimed objective"):
+        result.certificate.verify(own, result.weights, claimed=replace(result, objective=0.9 * result.objective))
 
 
 def test_a_path_goes_on_from_the_masses_of_the_C_before():

@@ -10,7 +10,7 @@ import numpy as np
 from ..certificate import DualCertificate
 from ..oracles.relaxed import Relaxed
 from .compact_program import is_associative, n_nonzeros
-from .dual_bound import unsuited_for_factors
+from .dual_bound import many_blocks
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,6 @@ class Tuning:
 
     small: int = 250_000  # nonzeros of a programme that an interior point method solves in about a second
     nodes_a_weight: int = 10  # with more, the few planes of a bundle are found sooner than those of all examples
-    large: int = 100  # nodes of an example, on average, from which on nodes and edges are better blocks than examples
-    weights_a_node: float = 1.0  # and so many weights a node: with few, all nodes pull at the same ones
 
 
 _TUNING = Tuning()
@@ -84,7 +82,6 @@ def lp_learner(objective: Any) -> str:
     n_nodes, associative = len(objective.design.truth), is_associative(objective)
     if associative and n_nonzeros(objective) <= _TUNING.small:
         return "CompactQP"
-    large = n_nodes >= _TUNING.large * objective.n_examples and objective.n_weights >= _TUNING.weights_a_node * n_nodes
-    if large and not objective.exact and not unsuited_for_factors(objective):
+    if many_blocks(objective):
         return "FactorAscent"
     return "RegionBundle" if associative and n_nodes >= _TUNING.nodes_a_weight * objective.n_weights else "BlockFrankWolfe"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from ...kernels.factor_ascent import Factors, agree, factor_passes, message_boun
 from ...kernels.net import adjacency
 from ..driver import Learner, Training
 from ..dual.dual_bound import check_relaxed, unsuited_for_factors
-from ..dual.pseudo_marginals import PseudoMarginals
+from ..dual.pseudo_marginals import MarginalCertificate, PseudoMarginals
 from ..objectives.margin import refuse_oracle
 from ..protocols import HasDesign, HasPlanes, HasRelaxation
 from ..state import REBUILT
@@ -85,18 +85,14 @@ class FactorAscent(Learner):
     def step(self, state: FactorState, training: Training) -> None:
         """Rounds of passes and of the multipliers, then a lower bound."""
         training.extra["planes"] = state
-        gap = value = 0.0
-        for _ in range(TUNING.rounds):
-            gap = state.ascend()
-            value = state.offer(training)
-            agree(state.objective.design, state.factors, state.penalty)
-            if training.seconds_left <= 0:
-                break
+        marginals = state.advance(training)
         training.extra["messages"] = state.best_messages
-        marginals = state.marginals()
         if marginals.dual >= training.dual:
             training.bound(marginals.dual, marginals.certificate())  # type: ignore[arg-type]
-        state.adapt(gap, value - marginals.dual - gap)
+
+    def finish(self, state: FactorState, training: Training) -> None:
+        if isinstance(training.certificate, MarginalCertificate):
+            training.certificate = replace(training.certificate, messages=state.best_messages)
 
 
 @dataclass(eq=False)
@@ -175,6 +171,19 @@ class FactorState:
             objective.model.data.n_states, *adjacency(len(design.truth), design.edges),
         )  # fmt: skip
         self.blocks = np.flatnonzero(np.concatenate([node_limit, edge_limit]) > 0)
+
+    def advance(self, training: Training) -> PseudoMarginals:
+        """Rounds of passes and of the multipliers, each of which offers weights; returns marginals, whose ``dual`` is a lower bound of LP-M3N."""
+        gap = value = 0.0
+        for _ in range(TUNING.rounds):
+            gap = self.ascend()
+            value = self.offer(training)
+            agree(self.objective.design, self.factors, self.penalty)
+            if training.seconds_left <= 0:
+                break
+        marginals = self.marginals()
+        self.adapt(gap, value - marginals.dual - gap)
+        return marginals
 
     def ascend(self) -> float:
         """Passes over all blocks in random order; returns the sum of their gaps."""
