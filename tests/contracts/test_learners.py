@@ -39,19 +39,20 @@ TAKES = {
     "ProximalPoint": ("lp",),
     "CompactQP": ("lp",),
     "RegionBundle": ("lp",),
+    "FactorAscent": ("lp",),
     "SmoothedLP": ("smoothed",),
     "ProjectedQuasiNewton": ("likelihood", "bound"),
     "MaximumLikelihood": ("likelihood", "bound"),
     "ShardAscent": ("shards",),
 }
-REFUSED = {("RegionBundle", "supermodular")}
+REFUSED = {("RegionBundle", "supermodular"), ("FactorAscent", "supermodular")}
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "BlockFrankWolfe": [{}, {"cached_passes": 0}, {"max_planes": 1}],
     "CuttingPlane": [{}, {"stabilise": False}, {"slacks": "one"}],
     "ProximalPoint": [{}, {"slacks": "trees"}],
     "ShardAscent": [{"communication": 0.0}],
 }
-NEAR = {"Subgradient": 0.2, "ProximalPoint": 1e-2, "SmoothedLP": 1e-4, "ShardAscent": 1e-3}
+NEAR = {"Subgradient": 0.2, "ProximalPoint": 1e-2, "FactorAscent": 1e-3, "SmoothedLP": 1e-4, "ShardAscent": 1e-3}
 STEPS = {"Subgradient": 60, "Perceptron": 100, "ShardAscent": 300, "CompactQP": 200}
 BAD: dict[str, list[dict[str, Any]]] = {
     "BlockFrankWolfe": [],
@@ -61,6 +62,7 @@ BAD: dict[str, list[dict[str, Any]]] = {
     "ProximalPoint": [{"a": 1.0}, {"lambda_0": 0.0}, {"form": "rings"}, {"inner": 0}, {"eps": -1.0}, {"slacks": "two"}],
     "CompactQP": [{"solver": "cplex"}, {"max_nonzeros": 0}],
     "RegionBundle": [{"heaviness": 0.0}],
+    "FactorAscent": [{"penalty": 0.0}],
     "ProjectedQuasiNewton": [{"memory": 0}, {"inner": 0}, {"gradient_tol": -1.0}],
     "MaximumLikelihood": [{"memory": 0}],
     "SmoothedLP": [{"memory": 0}],

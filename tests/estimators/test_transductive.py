@@ -80,7 +80,7 @@ def test_cliques_and_kernels_through_the_estimator():
     assert net.result_.relative_gap <= 1e-3
 
 
-@pytest.mark.parametrize("learner", ["RegionBundle", "CompactQP", "BlockFrankWolfe"])
+@pytest.mark.parametrize("learner", ["RegionBundle", "FactorAscent", "CompactQP", "BlockFrankWolfe"])
 def test_learners_agree(learner):
     sample, labels, known = network()
     net = ms.GraphLabeler(potentials="associative", surrogate="lp", learner=learner, tol=1e-3).fit(

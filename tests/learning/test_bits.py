@@ -10,6 +10,7 @@ from maxsum.learning import (
     BlockFrankWolfe,
     CompactQP,
     CuttingPlane,
+    FactorAscent,
     LikelihoodObjective,
     LogisticObjective,
     LPObjective,
@@ -36,7 +37,10 @@ PLANES = [
 CASES = [
     *[(MarginObjective, learner) for learner in (*PLANES, Perceptron(max_iter=3))],
     *[(TrivialObjective, learner) for learner in (PLANES[1], Perceptron(max_iter=3))],
-    *[(LPObjective, learner) for learner in (*PLANES, CompactQP(max_iter=5), RegionBundle(max_iter=5))],
+    *[
+        (LPObjective, learner)
+        for learner in (*PLANES, CompactQP(max_iter=5), RegionBundle(max_iter=5), FactorAscent(max_iter=5))
+    ],
     *[(LPObjective, ProximalPoint(max_iter=3, inner=10, slacks=slacks)) for slacks in ("n", "one", "trees")],
     (lambda model, n_jobs: LPObjective(model, smoothing=0.5, n_jobs=n_jobs), SmoothedLP(max_iter=6)),
     (lambda model, n_jobs: QPObjective(Convex().bind(model), n_jobs=n_jobs), ProjectedQuasiNewton(max_iter=6)),

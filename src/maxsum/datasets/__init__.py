@@ -7,6 +7,7 @@
 `make_shapes`                                       images of coloured pieces on a carpet
 `make_shape_sorter`                                 photographs of such pieces, made up; `colour_codes` codes their colours
 `make_sudoku`                                       puzzles with one solution
+`make_citations`                                    one graph of papers with words, some of whose topics are hidden
 `fetch_scene`, `fetch_yeast`                        multi-label data
 `fetch_letters`, `fetch_conll2000`                  sequences
 `fetch_msrc`                                        images with the class of each pixel
@@ -37,6 +38,7 @@ memory.
 from __future__ import annotations
 
 from ..shards.writer import ShardedDataset, write_shards
+from .citations import make_citations
 from .conll import conll_features, read_conll
 from .generate import make_noisy_blocks, make_shapes
 from .graph_tables import read_graph_tables, read_graphml
@@ -75,6 +77,7 @@ __all__ = [
     "load_noisy_blocks",
     "load_shapes",
     "load_sudoku",
+    "make_citations",
     "make_noisy_blocks",
     "make_shape_sorter",
     "make_shapes",

@@ -214,7 +214,7 @@ class Margin(Surrogate):
     def describe(self, settings: Settings, objective: Any, learner: str) -> str:
         if hasattr(objective, "source"):
             return f"oracles where the shards are, by {type(objective.executor).__name__}"
-        if learner in ("ProximalPoint", "CompactQP", "SmoothedLP"):
+        if learner in ("ProximalPoint", "CompactQP", "SmoothedLP", "FactorAscent"):
             return super().describe(settings, objective, learner)
         given, oracle = settings.oracle, objective.oracle
         if given is not None and given != "bracket":

@@ -24,6 +24,7 @@ LEARNERS = {
     "ProximalPoint": ".learners.proximal_point",
     "CompactQP": ".learners.compact_qp",
     "RegionBundle": ".learners.region_bundle",
+    "FactorAscent": ".learners.factor_ascent",
     "SmoothedLP": ".learners.smoothed_lp",
     "ProjectedQuasiNewton": ".learners.quasi_newton",
     "MaximumLikelihood": ".learners.maximum_likelihood",

@@ -10,6 +10,7 @@ import numpy as np
 from ..certificate import DualCertificate
 from ..oracles.relaxed import Relaxed
 from .compact_program import is_associative, n_nonzeros
+from .dual_bound import many_blocks
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,12 @@ def lp_learner(objective: Any) -> str:
     """Name of the learner of the lp surrogate that is fastest for these sizes.
 
     For associative potentials, where block steps may crawl: `CompactQP` where the programme is small, `RegionBundle` where there are many
-    more nodes than weights. `BlockFrankWolfe` elsewhere.
+    more nodes than weights. `FactorAscent` for large graphs with cycles and many weights: one with known and unknown nodes, say.
+    `BlockFrankWolfe` elsewhere.
     """
-    if not is_associative(objective):
-        return "BlockFrankWolfe"
-    if n_nonzeros(objective) <= _TUNING.small:
+    n_nodes, associative = len(objective.design.truth), is_associative(objective)
+    if associative and n_nonzeros(objective) <= _TUNING.small:
         return "CompactQP"
-    many = len(objective.design.truth) >= _TUNING.nodes_a_weight * objective.n_weights
-    return "RegionBundle" if many else "BlockFrankWolfe"
+    if many_blocks(objective):
+        return "FactorAscent"
+    return "RegionBundle" if associative and n_nodes >= _TUNING.nodes_a_weight * objective.n_weights else "BlockFrankWolfe"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
     from ..objectives.margin import MarginObjective
 
 FORMS = ("chains", "factors")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """When nodes and edges are better blocks than examples; found on ``python -m benchmarks panel``."""
+
+    large: int = 100  # nodes of an example, on average: smaller ones are many, and good blocks themselves
+    weights_a_node: float = 1.0  # with few weights all nodes pull at the same ones: 40 for 2000 nodes took 10 times as long
+
+
+TUNING = Tuning()
 
 
 class BoundPoint(NamedTuple):
@@ -252,6 +264,28 @@ def check_relaxed(learner: Any, objective: Any) -> None:
         raise UnsupportedProblemError(
             f"{name} minimises the linear relaxation itself; smoothing is {objective.smoothing}, wanted 0. Else use SmoothedLP."
         )
+
+
+def unsuited_for_factors(objective: Any) -> str:
+    """Why the best masses of a node or an edge, all else fixed, are not known in closed form (see `FactorAscent`); nothing if they are."""
+    design, rows = objective.design, objective.cone.rows.shape[0]
+    if len(design.clique_ptr):
+        return "it has cliques, wanted nodes and edges alone"
+    if rows:
+        return f"its cone has {rows} supermodular rows, wanted free or non-negative weights"
+    if design.node_step[1] or design.edge_step[1]:
+        return "its features depend on nodes and labels together, wanted features of nodes and edges"
+    return ""
+
+
+def many_blocks(objective: Any) -> bool:
+    """Whether nodes and edges are better blocks than examples: large graphs with cycles, and many weights."""
+    n_nodes, n_examples = len(objective.design.truth), objective.n_examples
+    large = n_nodes >= TUNING.large * n_examples and objective.n_weights >= TUNING.weights_a_node * n_nodes
+    if not large or objective.exact or objective.model.has_forbidden or unsuited_for_factors(objective):
+        return False
+    design = objective.design
+    return all(bool(np.isfinite(own).all()) for own in (design.x_val, design.f_val, design.loss))
 
 
 def _check_finite(objective: MarginObjective) -> None:

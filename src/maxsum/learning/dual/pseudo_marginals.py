@@ -172,6 +172,8 @@ class MarginalCertificate(LearningCertificate):
     gamma : float
     mu : ndarray
         Multipliers of ``cone.matrix``.
+    messages : ndarray, shape (2, E, K), optional
+        Messages that prove the objective of the weights.
     """
 
     nodes: np.ndarray
@@ -180,6 +182,7 @@ class MarginalCertificate(LearningCertificate):
     edge: np.ndarray
     gamma: float
     mu: np.ndarray
+    messages: np.ndarray | None = None
 
     objectives: ClassVar[tuple[str, ...]] = ("LPObjective",)
 

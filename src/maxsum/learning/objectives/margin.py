@@ -128,6 +128,12 @@ class MarginObjective(PlaneObjective):
 
         return hinge(self, w, check, goal)
 
+    def prove_by_messages(self, w: np.ndarray, messages: Any, check: Check) -> Proven:
+        """The objective from above, by messages that a certificate holds."""
+        from ..proofs.evaluation import by_messages
+
+        return by_messages(self, w, messages, check)
+
     def evaluate(self, w: np.ndarray) -> float:
         """The objective, never from below: by dynamic programming over forests in plain numpy, elsewhere from certificates of fresh
         solves."""

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.certificates.base import MessageCertificate
 from ...core.errors import CertificateError
-from ...core.problem import Problem
+from ...core.problem import Messages, Problem
 from ...core.result import Result
 from ...inference.dispatch import TABLE, solve
 from ...models.bound import BoundModel
@@ -59,6 +60,32 @@ def hinge(objective: Any, w: np.ndarray, check: Check, goal: float | None, relax
         words.append("certificates of fresh solves")
     low, high = np.maximum(low - scores.error, 0.0), np.maximum(high + scores.error, 0.0)
     return total(objective.c, w, Slacks(low, high, 2 * scores.error, " and ".join(words)))
+
+
+def by_messages(objective: Any, w: np.ndarray, messages: Any, check: Check) -> Proven:
+    """The objective from above, from messages (2, E, K) on all edges that somebody gave: any are valid. From below nothing is known but the norm."""
+    model: BoundModel = objective.model
+    edges, size = model.data.edge_ptr, model.n_labels
+    given = np.asarray(messages)
+    if given.shape != (2, int(edges[-1]), size) or given.dtype.kind != "f" or not np.isfinite(given).all():
+        raise CertificateError(
+            f"messages are {given.dtype} of shape {given.shape}, wanted finite numbers of shape {(2, int(edges[-1]), size)}."
+        )
+    error, half = scores_of(model, w, objective.loss_table).error, Dyadic.of(w).square() / 2
+    check.expect(model.n_examples)
+    high = half
+    for j in range(model.n_examples):
+        problem, truth = objective.loss_problem(w, j), np.asarray(model.truth(j))
+        own = Messages(given[:, edges[j] : edges[j + 1]], problem.zero_messages().clique)
+        proof = MessageCertificate(own)
+        gap = proof.evaluate_exactly(problem, truth)[1] if check.exact else proof.evaluate(problem, truth)[1]
+        if not np.isfinite(float(gap)):
+            raise CertificateError(f"the messages of example {j} leave a gap of {gap}, so they prove nothing.")
+        high += Fraction(float(objective.c[j])) * max(Fraction(gap) + Fraction(float(error[j])), Fraction(0))
+        check.step()
+    words = "objective by messages of the certificate, in " + ("rational arithmetic" if check.exact else "plain numpy")
+    rounding = 0.0 if check.exact else 2 * float((objective.c * error).sum()) + PAIRWISE * float(high)
+    return Proven(rounded(half, up=False), rounded(high, up=True), rounding, words)
 
 
 def exact_hinge(objective: Any, w: np.ndarray, check: Check, relax: Any) -> Proven:
@@ -195,7 +222,9 @@ def _by_solving(
             break
         seconds = min(_SEARCH_SECONDS, check.seconds_left)
         again = (
-            solve(problems[j], init=first[j], gap=0.0, time_limit=seconds) if relax is None else relax(problems[j], first[j], seconds)
+            solve(problems[j], init=first[j], gap=0.0, time_limit=seconds)
+            if relax is None
+            else relax(problems[j], first[j], seconds)
         )
         if again is not None:
             better = bracket(problems[j], again, objective.model.truth(j))
