@@ -325,6 +325,9 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
+    scale : {"auto", "standard"} or False
+        How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
+        numbers to mean 0 and standard deviation 1, False leaves everything.
     homogeneous : bool
         If False every node and every edge has weights of its own.
     symmetric : bool
@@ -382,7 +385,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
-        potentials: Any = "general",
+        potentials: Any = "auto",
         surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
@@ -395,6 +398,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
+        scale: Any = "auto",
         homogeneous: bool = True,
         symmetric: bool = False,
         tie: Any = None,
@@ -424,6 +428,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.n_jobs = n_jobs
         self.callback = callback
         self.bias = bias
+        self.scale = scale
         self.homogeneous = homogeneous
         self.symmetric = symmetric
         self.tie = tie
@@ -489,6 +494,9 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
+    scale : {"auto", "standard"} or False
+        How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
+        numbers to mean 0 and standard deviation 1, False leaves everything.
     connectivity : {4, 8}
         Neighbours of a pixel.
     edge_types : {"tied", "directions"}
@@ -536,7 +544,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
-        potentials: Any = "general",
+        potentials: Any = "auto",
         surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
@@ -549,6 +557,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
+        scale: Any = "auto",
         connectivity: int = 4,
         edge_types: str = "tied",
         edge_features: str | None = None,
@@ -580,6 +589,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.n_jobs = n_jobs
         self.callback = callback
         self.bias = bias
+        self.scale = scale
         self.connectivity = connectivity
         self.edge_types = edge_types
         self.edge_features = edge_features
@@ -647,6 +657,9 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
+    scale : {"auto", "standard"} or False
+        How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
+        numbers to mean 0 and standard deviation 1, False leaves everything.
     order : {1, 2}
         Labels that a score sees besides its own.
     symmetric : bool
@@ -688,7 +701,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
-        potentials: Any = "general",
+        potentials: Any = "auto",
         surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
@@ -701,6 +714,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
+        scale: Any = "auto",
         order: int = 1,
         symmetric: bool = False,
         classes: Any = None,
@@ -729,6 +743,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.n_jobs = n_jobs
         self.callback = callback
         self.bias = bias
+        self.scale = scale
         self.order = order
         self.symmetric = symmetric
         self.classes = classes
