@@ -86,3 +86,11 @@ def test_a_model_that_says_one_thing_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ms.SequenceLabeler().fit([np.eye(2)[[0, 1, 1]]] * 3, [["x", "y", "y"]] * 3)
+
+
+def test_codes_have_no_scale():
+    images = [np.array([[0, 0, 3], [0, 3, 3]]), np.array([[3, 3, 0], [0, 0, 0]])]
+    labels = [(own > 0).astype(int) for own in images]
+    assert ms.GridLabeler(C=10.0).fit(images, labels).scaling_.kind == "none"
+    with pytest.raises(InvalidParameterError, match="codes or dicts, which have no scale"):
+        ms.GridLabeler(scale="standard").fit(images, labels)

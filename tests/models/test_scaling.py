@@ -194,6 +194,6 @@ def test_samples_and_lists_are_scaled_too():
     )
     assert very_different_scales([sample]) == very_different_scales([rows])
     assert "values up to 900" in very_different_scales([sample])
-    for bare in (ms.GraphSample([3, 200], ms.Graph.chain(2)), [{"a": 1.0}], np.array([3, 200]), [[1.0], [1.0, 2.0]]):
+    for bare in (ms.GraphSample([3, 200], ms.Graph.chain(2)), [{"a": 1.0}], np.array([3, 200]), [[1.0], [1.0, 2.0]], None):
         with pytest.raises(InvalidParameterError, match="codes or dicts"):
             standard(bare)

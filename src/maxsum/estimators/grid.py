@@ -201,7 +201,8 @@ class GridLabeler(Labeler):
         return found | self._facts_of(self._fact_sums(items, weight))
 
     def _observed(self, item: Any) -> Any:
-        return np.asarray(item)
+        image = np.asarray(item)
+        return image if image.ndim == 3 else image.ravel()  # codes, which have no scale
 
     def _fact_sums(self, items: list[Any], weight: np.ndarray | None = None) -> np.ndarray:
         """Sum of squared distances of neighbours, and their number."""

@@ -85,7 +85,7 @@ class Scaling:
         ----------
         samples : list of array-like
             Features of each sample: (n, d), a sparse matrix of that shape, an image (height, width, d), or a `GraphSample` with such. Others have no
-            scale: dicts, and codes, which must have one dimension here.
+            scale: dicts, codes (of one dimension here), None.
         weight : array-like, optional
             Of each sample, or for each sample an array of weights of its rows; 1 by default. Of the kind ``standard`` alone.
         scale : {"auto", False, "standard"}
@@ -159,7 +159,7 @@ def _features(item: Any) -> Any:
     """What a sample holds, as an array if it is one."""
     if isinstance(item, GraphSample):
         return item.X
-    if isinstance(item, np.ndarray) or sparse.issparse(item) or any(isinstance(own, Mapping) for own in item):
+    if item is None or isinstance(item, np.ndarray) or sparse.issparse(item) or any(isinstance(own, Mapping) for own in item):
         return item
     try:
         return np.asarray(item)
