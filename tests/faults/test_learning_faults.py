@@ -64,7 +64,7 @@ def test_fault_09_single_nodes_are_a_multiclass_svm(n_labels):
     x, y = random.normal(size=(60, 4)), random.integers(n_labels, size=60)
     x[:, :n_labels] += np.eye(n_labels)[y]
     samples = [ms.GraphSample(row[None], ms.Graph.chain(1)) for row in x]
-    net = fit(samples, y[:, None], C=30.0, tol=1e-5)
+    net = fit(samples, y[:, None], C=0.5, tol=1e-5)
     if n_labels == 3:
         svm = LinearSVC(C=0.5, multi_class="crammer_singer", fit_intercept=False, tol=1e-8, max_iter=10**6).fit(x, y)
         w = svm.coef_
@@ -97,7 +97,6 @@ def test_fault_10_a_single_label(potentials):
         ([0, 1], r"labels of sample 0 have shape \(2,\), but it has 3 nodes"),
         ([[0, 1, 0]], "labels of sample 0 have shape"),
         ([0, 1.5, 0], "label of sample 0, node 1 is 1.5"),
-        ([0, np.nan, 0], "label of sample 0, node 1 is nan"),
         ([0, 1, 3], r"label of sample 0, node 2 is .*3.*, wanted one of the classes \[0, 1, 2\]"),
         ([0, 1, -2], "label of sample 0, node 2 is .*-2"),
         (["a", "b", "a"], "labels of sample 0 have dtype <U1, but the classes have int64"),
@@ -254,7 +253,8 @@ def test_fault_39_weights_of_samples_are_repetitions():
     samples, labels = data()
     net = fit(samples, labels, tol=1e-5)
     twice = fit(samples * 2, labels * 2, tol=1e-5)
-    assert close(twice, net) and np.abs(twice.weights_ - net.weights_).max() < 0.05 * np.abs(net.weights_).max()
+    double = fit(samples, labels, [2.0] * len(samples), tol=1e-5)
+    assert close(twice, double) and np.abs(twice.weights_ - double.weights_).max() < 0.05 * np.abs(double.weights_).max()
     heavy = fit(samples, labels, [2.0] + [1.0] * (len(samples) - 1), tol=1e-5)
     assert close(heavy, fit([samples[0], *samples], [labels[0], *labels], tol=1e-5))
     assert not close(heavy, net)

@@ -37,8 +37,16 @@ def maximal_set(problem: Problem, messages: Any = None, tol: float | None = None
 
     Parameters
     ----------
+    problem : Problem
+    messages : Messages or ndarray, optional
+        Of the reparametrisation; none by default.
     tol : float, optional
         Scores within ``tol`` of the largest count as maximal; 1e-9 of the typical spread of a term by default.
+
+    Returns
+    -------
+    MaximalSet
+        Masks ``nodes`` (N, K) and ``edges`` (E, K, K).
     """
     if len(problem.cliques):
         raise InvalidProblemError("maximal nodes and edges are defined for problems without cliques.")
@@ -57,7 +65,18 @@ def maximal_set(problem: Problem, messages: Any = None, tol: float | None = None
 
 
 def is_strictly_trivial(problem: Problem, messages: Any = None, tol: float | None = None) -> bool:
-    """Definition 2: one maximal label per node, and every maximal edge joins maximal nodes."""
+    """Whether each node has one maximal label, and every maximal edge joins maximal nodes (Franc & Savchynskyy 2008, Definition 2).
+
+    Parameters
+    ----------
+    problem : Problem
+    messages, tol : optional
+        As of `maximal_set`.
+
+    Returns
+    -------
+    bool
+    """
     top = maximal_set(problem, messages, tol)
     if not top.unique:
         return False
@@ -81,7 +100,18 @@ def locally_consistent(problem: Problem, top: MaximalSet) -> MaximalSet:
 
 
 def is_locally_consistent(problem: Problem, top: MaximalSet) -> bool:
-    """Whether all maximal nodes and edges are locally consistent (Definition 3)."""
+    """Whether all maximal nodes and edges are locally consistent (Franc & Savchynskyy 2008, Definition 3).
+
+    Parameters
+    ----------
+    problem : Problem
+    top : MaximalSet
+        What `maximal_set` found.
+
+    Returns
+    -------
+    bool
+    """
     kept = locally_consistent(problem, top)
     return bool((kept.nodes == top.nodes).all() and (kept.edges == top.edges).all())
 
@@ -118,6 +148,7 @@ def strictly_trivial_messages(problem: Problem, messages: Any = None, tol: float
 
     Parameters
     ----------
+    problem : Problem
     messages : Messages or ndarray, optional
         Those of a trivial equivalent, such as ``result.messages`` of an exact solver; none by default.
     tol : float, optional
