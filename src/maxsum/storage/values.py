@@ -22,13 +22,16 @@ _RECORDS = {
         "AlphaExpansion AugmentingDAG BranchAndBound ConvexBP DualDecomposition Exhaustive ICM JunctionTree LPFinisher LinearProgram "
         "LocalSearch MaxFlow QPRelaxation TRWS Toulbar2 TreeDP"
     ),
-    "learning": ("DualCertificate GradientCertificate MarginalCertificate " + " ".join(LEARNERS)),
+    "learning": " ".join(LEARNERS),
+    "learning.certificate": "DualCertificate",
+    "learning.dual.pseudo_marginals": "MarginalCertificate",
     "learning.oracles.relaxed": "Relaxed",
+    "learning.objectives.smooth": "GradientCertificate",
     "learning.objectives.smoothed": "SmoothedCertificate",
     "losses": "Hamming TableLoss",
-    "models": "Codes Convex Dense Dicts FeatureTests Hashed Kernel KernelMap Matting Sparse TreeFeatures Trees",
+    "models": "Codes Convex Dense Dicts Hashed Kernel KernelMap Matting Sparse Trees",
     "models.scaling": "Scaling",
-    "models.trees": "Tree",
+    "models.trees": "FeatureTests Tree TreeFeatures",
     "storage.values": "LeftOut",
 }
 _HOME = {name: module for module, names in _RECORDS.items() for name in names.split()}
