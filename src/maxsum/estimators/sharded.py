@@ -164,20 +164,7 @@ class LabelerSource:
 
     def digest(self) -> bytes:
         """A hash of the data and of all settings that change what is learned."""
-        skipped = (
-            "C",
-            "callback",
-            "checkpoint",
-            "checkpoint_seconds",
-            "learner",
-            "max_iter",
-            "time_limit",
-            "tol",
-            "random_state",
-            "n_jobs",
-            "warm_start",
-            "solver",
-        )
+        skipped = {*LIMITS, "C", "callback", "learner", "n_jobs", "warm_start", "solver"}
         params = {name: repr(value) for name, value in self.labeler.get_params(deep=False).items() if name not in skipped}
         text = json.dumps([type(self.labeler).__name__, params, self.dataset.digest, repr(self.facts)], sort_keys=True)
         return hashlib.sha256(text.encode()).digest()
