@@ -295,6 +295,14 @@ def test_cross_validation_chooses_C(sentences, maxsum):
     assert ms.load_model(sentences / "m").C_ == 10
 
 
+def test_cross_validation_on_one_graph_holds_out_nodes(graph, maxsum):
+    own = ["fit", graph / "train", "--out", graph / "m", "--set", "cv=3", "--Cs", "0.01,1"]
+    told = " ".join(maxsum(*own, "--set", "scoring=macro_f1").stdout.split())
+    net = ms.load_model(graph / "m")
+    assert net.scores_.shape == (2, 3) and f"macro_f1 {net.cv_results_['mean_test_score'].max():.4g} in held-out folds" in told
+    assert "folds='nodes' holds out known nodes" in maxsum(*own, "--set", "folds=samples", code=2).stderr
+
+
 def test_reports(sentences, maxsum):
     pytest.importorskip("matplotlib")
     model, log = sentences / "m", sentences / "run.jsonl"
