@@ -22,6 +22,7 @@ MODULES = {
     "trws": "bench_trws",
     "grids": "bench_grids",
     "random": "bench_random",
+    "solve": "bench_solve",
     "expansion": "bench_expansion",
     "dense_lp": "bench_dense_lp",
     "qp": "bench_qp",

@@ -229,7 +229,9 @@ def measure(task: Task, quick: bool) -> Row:
     found, started = [], time.perf_counter()
     for train, test in task.splits:
         plain = task.estimator(time_limit=limit, **task.options).fit(train.X, train.y)
-        chosen = folded(values, cv=task.folds(train), cv_tol=FOLD_GAP, time_limit=limit, **task.options).fit(train.X, train.y)
+        chosen = folded(Cs=values, cv=task.folds(train), cv_tol=FOLD_GAP, time_limit=limit, **task.options).fit(
+            train.X, train.y
+        )
         said = plain.predict(test.X)
         classes = tuple(len(np.unique(own, axis=0)) for own in (Part(None, said).labels, test.labels))
         found.append(

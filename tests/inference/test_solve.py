@@ -161,7 +161,24 @@ def test_a_search_of_many_nodes_ends_when_its_memory_is_full(tune):
     boxes = search._most_waiting(problem)
     assert boxes == 4
     result = BranchAndBound().solve(problem)
-    assert result.termination == "stalled" and "fill the memory" in result.message and result.guarantee == "within_gap"
+    assert result.termination == "stalled" and "filled the memory" in result.message and result.guarantee == "within_gap"
     result.verify(problem)
     limited = BranchAndBound(time_limit=0.3).solve(problem)
     assert limited.termination == "time_limit" and limited.score >= result.score
+
+
+def test_an_elimination_that_is_cut_short_leaves_what_was_known(monkeypatch):
+    """Its clock says no at the first bag: the labelling and the bound of the stages before it stand."""
+    problem, seen = spin_glass(16), []
+    plain = junction.JunctionTree
+
+    def cut(**settings):
+        seen.append(settings)
+        return plain(**{**settings, "time_limit": 0.0}) if "time_limit" in settings else plain(**settings)
+
+    monkeypatch.setattr(dispatch, "JunctionTree", cut)
+    monkeypatch.setattr(dispatch, "TABLE", dispatch.TABLE[:2])
+    result = ms.solve(problem, time_limit=60.0)
+    assert any("time_limit" in settings for settings in seen)
+    assert result.termination == "time_limit" and result.relative_gap <= TRWS().solve(problem).relative_gap
+    result.verify(problem)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
+import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.models.scaling import Scaling, collapsed, very_different_scales
 from maxsum.storage.values import Reader, Writer
@@ -160,6 +161,7 @@ def test_standard_scales_are_never_warned_of(table):
 def test_one_answer_for_all_is_warned_of():
     words = collapsed([np.zeros(3, int), np.zeros(2, int)], [np.array([0, 0, 1]), np.array([2, -1])], ["O", "B", "I"])
     assert "predicts label 'O', which is right for 50 % of 4; the truth has 3" in words and "Raise C" in words
+    assert "predicts label 7, " in collapsed([[1, 1]], [[0, 1]], np.array([5, 7]))
     assert collapsed([[0, 1]], [[0, 1]]) is None
     assert collapsed([[0, 0]], [[0, 0]]) is None and collapsed([[1, 1]], [[0, -1]]) is None and collapsed([], []) is None
     assert "right for 0 %" in collapsed([[2, 2]], [[0, 1]])
@@ -178,3 +180,20 @@ def test_predictions_are_read_until_two_differ():
         raise AssertionError("more was asked for")
 
     assert collapsed(answers(), [[0, 1]] * 3) is None
+
+
+def test_samples_and_lists_are_scaled_too():
+    rows = [[1.0, 100.0], [4.0, 900.0]]
+    sample = ms.GraphSample(rows, ms.Graph.chain(2))
+    scaling = standard(np.array(rows))
+    assert standard(rows).unit.tolist() == standard(sample).unit.tolist() == scaling.unit.tolist()
+    scaled = scaling.apply(sample)
+    assert (
+        scaled.graph is sample.graph
+        and scaled.X.tolist() == scaling.apply(rows).tolist() == scaling.apply(np.array(rows)).tolist()
+    )
+    assert very_different_scales([sample]) == very_different_scales([rows])
+    assert "values up to 900" in very_different_scales([sample])
+    for bare in (ms.GraphSample([3, 200], ms.Graph.chain(2)), [{"a": 1.0}], np.array([3, 200]), [[1.0], [1.0, 2.0]]):
+        with pytest.raises(InvalidParameterError, match="codes or dicts"):
+            standard(bare)

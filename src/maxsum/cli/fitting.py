@@ -21,12 +21,6 @@ from .forms import TASKS, Content, Form, guess_task, make_form
 from .options import CONFIGS, checked, read_config, split_settings
 from .progress import Progress, check_line
 
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    "sequence": {},
-    "image": {"potentials": "auto", "tol": 1e-2},
-    "multilabel": {},
-    "graph": {"potentials": "auto"},
-}
 N_VALUES = 10
 # Seconds of a check though training has used up all of --time-limit: an unchecked proof is worth less than a command that ends
 # a little earlier.
@@ -92,7 +86,7 @@ def make_plan(paths: list[Path], options: dict[str, Any], sets: dict[str, Any]) 
         )
     if not cv and (extra := {"Cs", "cv", "cv_tol", "scoring", "folds"} & set(parameters)):
         raise InvalidParameterError(f"{', '.join(sorted(extra))} given without cv; say --cv to choose C.")
-    return Plan(data, Path(out), task, _DEFAULTS[task] | parameters, reader, cv)
+    return Plan(data, Path(out), task, parameters, reader, cv)
 
 
 def check_out(out: Path, data: Path) -> None:

@@ -80,9 +80,7 @@ def keys() -> dict[str, Key]:
                     continue
                 known = found.get(own)
                 tasks = (task,) if known is None else known.tasks if task in known.tasks else (*known.tasks, task)
-                what = (
-                    f"{told[own].rstrip('.')}; by default {_shown(parameter.default)}" if known is None else known.what
-                )
+                what = f"{told[own].rstrip('.')}; by default {_shown(parameter.default)}" if known is None else known.what
                 found[own] = Key(_LISTED.get(own) or _kind(rules.get(own)), what, own, tasks)
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -19,16 +19,19 @@ from ..core.problem import Problem
 from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..learning.learners.grow import TreeGrower
+from ..learning.result import LearningResult
 from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
+from ..models.scaling import SCALE, Scaling, collapsed, very_different_scales
+from ..models.second_order import PairLayout
 from ..models.trees import TreeLayout
 from ..shards.dataset import ShardedDataset
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
-from .pipeline import Bound, Data, MaxSumEstimator, Plan, best
+from .pipeline import Bound, Data, MaxSumEstimator, Plan, best, labels_of
 from .settings import Settings, as_jobs
 from .surrogates import SURROGATES, sample_operators, surrogate_of
 from .targets import Coding, Rule, unmasked
@@ -38,12 +41,14 @@ class Labeler(MaxSumEstimator):
     """Base of the labelers; subclasses have an ``__init__`` of their own, `_list` and `_samples`."""
 
     classes: Any
+    scale: Any
     _coding: Rule | None
 
     _parameters = settings(
         surrogate=Maybe(OneOf(*SURROGATES, "auto")),
         features=Elsewhere("None, 'auto' or NodeFeatures, as `GraphModel` takes them"),
         symmetric=Flag(),
+        scale=SCALE,
         classes=Elsewhere("None, or all labels that exist, as `bind` takes them"),
     )
 
@@ -65,7 +70,16 @@ class Labeler(MaxSumEstimator):
 
     def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
         """What the training set says about features, as attributes that `fit` sets at its end."""
-        return {}
+        return {"scaling_": Scaling.fit([self._observed(item) for item in items], weight, self.scale)}
+
+    def _observed(self, item: Any) -> Any:
+        """The features of an item, to be scaled."""
+        return item
+
+    def _scaling(self, facts: dict[str, Any] | None) -> Scaling:
+        """How features are scaled; models of before this was known leave them."""
+        found: Scaling | None = (vars(self) if facts is None else facts).get("scaling_")
+        return Scaling() if found is None else found
 
     def _size(self, item: Any) -> Size:
         """Nodes, edges and features of one item, before anything is made of it."""
@@ -157,6 +171,17 @@ class Labeler(MaxSumEstimator):
         operators = sample_operators(spec, samples, targets, declared)
         found = facts | labels_known(bound, coding.rule) | {"n_features_in_": _n_features_in(samples, bound)}
         return Bound(bound, weight, settings, found, None, operators, words)
+
+    def _doubts(self, plan: Plan, result: LearningResult, finished: bool) -> Iterable[str]:
+        """Features on very different scales; one label for all training data, of which samples are predicted until two labels differ."""
+        model = plan.bound
+        if type(model) is not BoundModel or model.labels is None or isinstance(model.layout, (PairLayout, TreeLayout)):
+            return
+        if not hasattr(model.data.x, "tocsr"):
+            yield very_different_scales([np.asarray(model.data.x)]) or ""
+        if finished and len(model.classes) == 1:
+            said = (labels_of(best(model.problem(self.weights_, j)), j) for j in range(model.n_examples))
+            yield collapsed(said, np.split(model.labels, model.data.node_ptr[1:-1]), model.classes[0].tolist()) or ""
 
     def _training_bytes(self, bound: Bound, learner: Learner) -> int:
         return model_bytes(bound.model)

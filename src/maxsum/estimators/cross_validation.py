@@ -332,6 +332,9 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
+    scale : {"auto", "standard"} or False
+        How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
+        numbers to mean 0 and standard deviation 1, False leaves everything.
     homogeneous : bool
         If False every node and every edge has weights of its own.
     symmetric : bool
@@ -389,7 +392,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
-        potentials: Any = "general",
+        potentials: Any = "auto",
         surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
@@ -402,6 +405,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
+        scale: Any = "auto",
         homogeneous: bool = True,
         symmetric: bool = False,
         tie: Any = None,
@@ -431,6 +435,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.n_jobs = n_jobs
         self.callback = callback
         self.bias = bias
+        self.scale = scale
         self.homogeneous = homogeneous
         self.symmetric = symmetric
         self.tie = tie
@@ -496,6 +501,9 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
+    scale : {"auto", "standard"} or False
+        How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
+        numbers to mean 0 and standard deviation 1, False leaves everything.
     connectivity : {4, 8}
         Neighbours of a pixel.
     edge_types : {"tied", "directions"}
@@ -543,7 +551,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
-        potentials: Any = "general",
+        potentials: Any = "auto",
         surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
@@ -556,6 +564,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
+        scale: Any = "auto",
         connectivity: int = 4,
         edge_types: str = "tied",
         edge_features: str | None = None,
@@ -587,6 +596,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.n_jobs = n_jobs
         self.callback = callback
         self.bias = bias
+        self.scale = scale
         self.connectivity = connectivity
         self.edge_types = edge_types
         self.edge_features = edge_features
@@ -654,6 +664,9 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
+    scale : {"auto", "standard"} or False
+        How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
+        numbers to mean 0 and standard deviation 1, False leaves everything.
     order : {1, 2}
         Labels that a score sees besides its own.
     symmetric : bool
@@ -695,7 +708,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
-        potentials: Any = "general",
+        potentials: Any = "auto",
         surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
@@ -708,6 +721,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
+        scale: Any = "auto",
         order: int = 1,
         symmetric: bool = False,
         classes: Any = None,
@@ -736,6 +750,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.n_jobs = n_jobs
         self.callback = callback
         self.bias = bias
+        self.scale = scale
         self.order = order
         self.symmetric = symmetric
         self.classes = classes

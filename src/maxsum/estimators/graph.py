@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,9 @@ class GraphLabeler(Labeler):
         Called with a `LearningPoint` after each pass; a true return value stops the training.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
+    scale : {"auto", "standard"} or False
+        How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
+        numbers to mean 0 and standard deviation 1, False leaves everything.
     homogeneous : bool
         If False every node and every edge has weights of its own.
     symmetric : bool
@@ -121,7 +125,7 @@ class GraphLabeler(Labeler):
 
     def __init__(
         self,
-        potentials: Any = "general",
+        potentials: Any = "auto",
         surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
@@ -135,6 +139,7 @@ class GraphLabeler(Labeler):
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
+        scale: Any = "auto",
         homogeneous: bool = True,
         symmetric: bool = False,
         tie: Any = None,
@@ -160,6 +165,7 @@ class GraphLabeler(Labeler):
         self.n_jobs = n_jobs
         self.callback = callback
         self.bias = bias
+        self.scale = scale
         self.homogeneous = homogeneous
         self.symmetric = symmetric
         self.tie = tie
@@ -222,8 +228,12 @@ class GraphLabeler(Labeler):
                 raise InvalidSampleError(f"sample {j} is a {type(item).__name__}, wanted maxsum.GraphSample(X, graph).")
         return items
 
+    def _observed(self, item: Any) -> Any:
+        return item.X if item.kind in ("dense", "sparse") else None
+
     def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:
-        return items
+        scaling = self._scaling(facts)
+        return items if scaling.kind == "none" else [replace(item, X=scaling.apply(item.X)) for item in items]
 
 
 def given_labels(model: BoundModel, samples: Sequence[GraphSample], observed: Any) -> list[np.ndarray]:

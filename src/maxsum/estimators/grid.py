@@ -62,6 +62,9 @@ class GridLabeler(Labeler):
         Called with a `LearningPoint` after each pass; a true return value stops the training.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
+    scale : {"auto", "standard"} or False
+        How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
+        numbers to mean 0 and standard deviation 1, False leaves everything.
     connectivity : {4, 8}
         Neighbours of a pixel.
     edge_types : {"tied", "directions"}
@@ -117,7 +120,7 @@ class GridLabeler(Labeler):
 
     def __init__(
         self,
-        potentials: Any = "general",
+        potentials: Any = "auto",
         surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
@@ -131,6 +134,7 @@ class GridLabeler(Labeler):
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
+        scale: Any = "auto",
         connectivity: int = 4,
         edge_types: str = "tied",
         edge_features: str | None = None,
@@ -158,6 +162,7 @@ class GridLabeler(Labeler):
         self.n_jobs = n_jobs
         self.callback = callback
         self.bias = bias
+        self.scale = scale
         self.connectivity = connectivity
         self.edge_types = edge_types
         self.edge_features = edge_features
@@ -188,11 +193,15 @@ class GridLabeler(Labeler):
         return list(X)
 
     def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
+        found = super()._facts(items, weight)
         if self.edge_features is None:
-            return {"gamma_": None}
+            return found | {"gamma_": None}
         if self.gamma is not None:
-            return {"gamma_": float(self.gamma)}
-        return self._facts_of(self._fact_sums(items, weight))
+            return found | {"gamma_": float(self.gamma)}
+        return found | self._facts_of(self._fact_sums(items, weight))
+
+    def _observed(self, item: Any) -> Any:
+        return np.asarray(item)
 
     def _fact_sums(self, items: list[Any], weight: np.ndarray | None = None) -> np.ndarray:
         """Sum of squared distances of neighbours, and their number."""
@@ -209,7 +218,7 @@ class GridLabeler(Labeler):
 
     def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:
         gamma = (vars(self) if facts is None else facts).get("gamma_")
-        samples = []
+        samples, scaling = [], self._scaling(facts)
         grids: dict[tuple[int, ...], Graph] = {}
         for j, item in enumerate(items):
             image = _image(item, j)
@@ -221,7 +230,7 @@ class GridLabeler(Labeler):
                 contrast = np.exp(-gamma * _distance(image, graph, j))
                 features = np.stack([np.ones(len(contrast)), contrast], axis=1)
             try:
-                samples.append(GraphSample(image, graph, features))
+                samples.append(GraphSample(scaling.apply(image), graph, features))
             except InvalidSampleError as error:
                 raise InvalidSampleError(f"sample {j}: {error}") from error
         return samples

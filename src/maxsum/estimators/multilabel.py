@@ -131,7 +131,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
 
     def __init__(
         self,
-        potentials: Any = "general",
+        potentials: Any = "auto",
         surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",

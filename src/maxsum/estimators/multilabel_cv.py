@@ -101,7 +101,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         cv: Any = 5,
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
-        potentials: Any = "general",
+        potentials: Any = "auto",
         surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",

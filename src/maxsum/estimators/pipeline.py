@@ -229,10 +229,16 @@ class MaxSumEstimator(NestedParameters, ABC):
         found: list[tuple[str, type[Warning]]] = [(plan.settings.overruled(plan.learner), UserWarning)]
         if "checkpoint_error" in result.extra:
             found.append((f"the checkpoint was not written: {result.extra['checkpoint_error']}.", UserWarning))
-        found.append((unfinished(result, plan.learner), ConvergenceWarning))
+        late = unfinished(result, plan.learner)
+        found.append((late, ConvergenceWarning))
+        found += [(words, UserWarning) for words in self._doubts(plan, result, not late)]
         for words, kind in found:
             if words:
                 warnings.warn(words, kind, stacklevel=_caller())
+
+    def _doubts(self, plan: Plan, result: LearningResult, finished: bool) -> Iterable[str]:
+        """What to warn of where the training itself went well."""
+        return ()
 
     def _fold(self, data: Data, whole: Plan, C: float) -> Plan:
         """A training on a part of the data, with what must be that of the whole."""

@@ -63,6 +63,9 @@ class SequenceLabeler(Labeler):
         Called with a `LearningPoint` after each pass; a true return value stops the training.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
+    scale : {"auto", "standard"} or False
+        How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
+        numbers to mean 0 and standard deviation 1, False leaves everything.
     order : {1, 2}
         Labels that a score sees besides its own. Order 2 is a chain over pairs of labels, :math:`K^3` operations an item, with general
         potentials, the margin surrogate, and an oracle of its own. Labels of `predict_result` and `problems` are then numbers of
@@ -109,7 +112,7 @@ class SequenceLabeler(Labeler):
 
     def __init__(
         self,
-        potentials: Any = "general",
+        potentials: Any = "auto",
         surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
@@ -123,6 +126,7 @@ class SequenceLabeler(Labeler):
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
+        scale: Any = "auto",
         order: int = 1,
         symmetric: bool = False,
         classes: Any = None,
@@ -147,6 +151,7 @@ class SequenceLabeler(Labeler):
         self.n_jobs = n_jobs
         self.callback = callback
         self.bias = bias
+        self.scale = scale
         self.order = order
         self.symmetric = symmetric
         self.classes = classes
@@ -201,7 +206,7 @@ class SequenceLabeler(Labeler):
         return super()._outside(sample, labels if self._pairs is None else labels % self._pairs.n_tags)
 
     def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:
-        samples = []
+        samples, scaling = [], self._scaling(facts)
         chains: dict[int, Graph] = {}
         for j, item in enumerate(items):
             own = item if hasattr(item, "tocsr") or _are_dicts(item) else _array(item, j)
@@ -209,7 +214,7 @@ class SequenceLabeler(Labeler):
             if length not in chains:
                 chains[length] = Graph.chain(length)
             try:
-                samples.append(GraphSample(own, chains[length]))
+                samples.append(GraphSample(scaling.apply(own), chains[length]))
             except InvalidSampleError as error:
                 raise InvalidSampleError(f"sample {j}: {error}") from error
         return samples

@@ -225,6 +225,10 @@ def _check(settings: Settings, labeler: Labeler, dataset: ShardedDataset) -> Non
         raise InvalidParameterError(
             "order=2, smoothing and warm_start are for data in memory; wanted order=1, smoothing=0, warm_start=False."
         )
+    if labeler.scale == "standard":
+        raise InvalidParameterError(
+            "scale is 'standard' on shards, wanted 'auto' or False: scale the features before they are written."
+        )
     if dataset.manifest["features"]["kind"] == "dicts" and settings.features is not None:
         raise InvalidParameterError(
             f"features is {settings.features!r}, wanted 'auto': shards of dicts have their columns from write_shards."
@@ -239,12 +243,13 @@ def _check(settings: Settings, labeler: Labeler, dataset: ShardedDataset) -> Non
 
 def _facts(labeler: Labeler, dataset: ShardedDataset, executor: Executor) -> dict[str, Any]:
     """What the whole training set says about features."""
-    facts = labeler._facts([], np.zeros(0))
+    first = dataset.shard(0).items() if dataset.kind == "image" and dataset.n_shards else []
+    facts = labeler._facts(first, np.ones(len(first)))
     if not isinstance(labeler, GridLabeler) or facts["gamma_"] is None or labeler.gamma is not None:
         return facts
     items = [(labeler, dataset, k) for k in range(dataset.n_shards)]
     sums = executor.run(_fact_sums, items, [f"facts-{k}" for k in range(dataset.n_shards)])
-    return labeler._facts_of(np.sum(sums, axis=0))
+    return facts | labeler._facts_of(np.sum(sums, axis=0))
 
 
 def _fact_sums(item: tuple[GridLabeler, ShardedDataset, int]) -> np.ndarray:
@@ -328,7 +333,7 @@ def _predict_shard(item: tuple[Labeler, ShardedDataset, int, str]) -> dict[str, 
 
 def predict_shard(labeler: Labeler, shard: Shard) -> list[np.ndarray]:
     """Labels of the samples of one shard."""
-    source = LabelerSource(labeler, shard.dataset, {"gamma_": getattr(labeler, "gamma_", None)})
+    source = LabelerSource(labeler, shard.dataset, {name: getattr(labeler, name, None) for name in ("gamma_", "scaling_")})
     samples = source.samples(shard)
     if shard.dataset.manifest["features"]["kind"] != "dicts":
         return labeler._predict(samples)

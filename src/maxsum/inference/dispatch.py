@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 import numpy as np
 
+from ..core.certificates.elimination_order import EliminationOrder
 from ..core.errors import InvalidParameterError, InvalidProblemError
 from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, Maybe, check_value
 from ..core.problem import Problem
@@ -35,6 +37,7 @@ class Tuning:
     # message passing reaches on many of them.
     large_gap: float = 1e-5
     search_seconds: float = 60.0  # that search, or elimination, may take where no limit is given
+    large_search_seconds: float = 10.0  # and search with more nodes, where it rarely ends
     # Pairs of labels that the moves of the local search on larger problems look at, 1 to 2 s: on five grids and graphs of 1000 to
     # 40 000 nodes it closed up to half of the gap, more than a search or further passes did, and ten times as many 0 to 5 % more.
     local_pairs: float = 1e8
@@ -86,7 +89,7 @@ def solve(
     3. supermodular tables (two labels, or ordered ones): `MaxFlow`;
     4. small width: `JunctionTree`;
     5. otherwise `TRWS`, then, if the gap is still open, `LPFinisher` (small problems without hard constraints); then
-       `JunctionTree` if its tables fit in half of the memory that is left and it is estimated to end in time, after
+       `JunctionTree` if its tables fit in a quarter of the memory that is left and it is estimated to end in time, after
        `BranchAndBound` has had as long as that; otherwise `BranchAndBound`, which shares its time with `LocalSearch`, or, on
        more than 300 nodes where neither a gap nor a time limit is given, a number of moves of `LocalSearch` alone.
 
@@ -99,8 +102,8 @@ def solve(
         Stop when the labelling is proven to be within this relative gap. By default the proof is pursued to the end (0), but
         for row 5 with more than 300 nodes, which stops at 1e-5.
     time_limit : float, optional
-        Seconds for everything. Without one only the exact search of row 5, whose time may be exponential, ends after 60
-        seconds; the answer then says ``stalled``.
+        Seconds for everything. Without one only the exact search of row 5, whose time may be exponential, is limited: to 60
+        seconds, and to 10 for more than 300 nodes; the answer then says ``stalled``.
     init : Result, Messages or ndarray, optional
         Warm start.
     callback : callable, optional
@@ -189,14 +192,14 @@ class _Stages:
                 return self.answer(best, lp)
         order = affordable_order(problem, _TUNING.sure_share * self.rest.left)
         if order is not None:
-            return self.eliminate(best, elimination_seconds(problem, order))
+            return self.eliminate(best, order)
         if self.patient or not np.isfinite(best.score):  # hard constraints want a search
-            return self.search(best, self.rest.left)
+            return self.search(best)
         return self.look_around(best)
 
-    def eliminate(self, best: Result, seconds: float) -> Result:
+    def eliminate(self, best: Result, order: EliminationOrder) -> Result:
         """The exact search for as long as the elimination will take, then the elimination: at most twice the time of the better one."""
-        known = best
+        known, seconds = best, elimination_seconds(self.problem, order)
         if 2 * seconds <= _TUNING.sure_share * self.rest.left:
             last = BranchAndBound(time_limit=seconds).solve(self.problem, best, self.callback, gap=self.gap)
             best = _after(best, last)
@@ -204,11 +207,19 @@ class _Stages:
                 return self.answer(best, last)
             self.why += f", the search one of {last.gap:.3g}"
             known = replace(known, labels=last.labels, score=last.score)  # its proof would be checked again
-        last = JunctionTree(time_limit=_left(self.clock)).solve(self.problem, known, self.callback, gap=self.gap)
-        return self.answer(_after(best, last if last.gap <= best.gap else replace(best, trace=())), last)
+        if not JunctionTree().supports(self.problem):  # others have taken the memory since
+            return self.search(best)
+        solver = JunctionTree(max_cells=ceil(order.cells), time_limit=_left(self.clock))
+        last = solver.solve(self.problem, known, self.callback, gap=self.gap)
+        if last.gap > best.gap:  # it was cut short
+            return self.answer(replace(best, seconds=best.seconds + last.seconds, termination=last.termination), last)
+        return self.answer(_after(best, last), last)
 
-    def search(self, best: Result, seconds: float) -> Result:
+    def search(self, best: Result) -> Result:
         """The exact search, which shares its time with the local search."""
+        seconds = self.rest.left
+        if self.large and self.clock.limit is None:
+            seconds = min(seconds, _TUNING.large_search_seconds)
         last = BranchAndBound(time_limit=seconds).solve(self.problem, best, self.callback, gap=self.gap)
         if last.termination == Termination.time_limit and self.clock.limit is None:
             last = replace(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy import sparse
 
 from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.parameters import OneOf, check_value
+from .sample import GraphSample
 
 KINDS = ("none", "bytes", "standard")
 _BYTE = 255.0  # the largest value of a uint8 pixel, which becomes 1
@@ -83,14 +84,15 @@ class Scaling:
         Parameters
         ----------
         samples : list of array-like
-            Features of each sample: (n, d), a sparse matrix of that shape, or an image (height, width, d). Others, such as codes and dicts, have no
-            scale.
+            Features of each sample: (n, d), a sparse matrix of that shape, an image (height, width, d), or a `GraphSample` with such. Others have no
+            scale: dicts, and codes, which must have one dimension here.
         weight : array-like, optional
             Of each sample, or for each sample an array of weights of its rows; 1 by default. Of the kind ``standard`` alone.
         scale : {"auto", False, "standard"}
             Auto divides images of ``uint8`` by 255, unless none has a value above 1, and leaves all else; False leaves everything.
         """
         check_value("scale", scale, SCALE)
+        samples = [_features(own) for own in samples] if scale else []
         if scale == "auto":
             return cls._bytes(samples)
         if not scale:
@@ -128,6 +130,9 @@ class Scaling:
         """Features of one sample, scaled; the same object where nothing is to be done."""
         if self.kind == "none":
             return features
+        if isinstance(features, GraphSample):
+            return replace(features, X=self.apply(features.X))
+        features = _features(features)
         if _is_bare(features) or features.shape[-1] != len(self.unit):
             shape = np.shape(features) if not _is_bare(features) else f"{type(features).__name__} without columns"
             raise InvalidSampleError(
@@ -148,6 +153,18 @@ class Scaling:
                 "or train with scale=False."
             )
         return (array - self.shift) / self.unit
+
+
+def _features(item: Any) -> Any:
+    """What a sample holds, as an array if it is one."""
+    if isinstance(item, GraphSample):
+        return item.X
+    if isinstance(item, np.ndarray) or sparse.issparse(item) or any(isinstance(own, Mapping) for own in item):
+        return item
+    try:
+        return np.asarray(item)
+    except ValueError:  # rows of different lengths, which others refuse with their own words
+        return item
 
 
 def _is_bare(features: Any) -> bool:
@@ -218,7 +235,7 @@ def very_different_scales(samples: Iterable[Any]) -> str | None:
         Features of each sample as they are learned from, that is after `Scaling.apply`.
     """
     low = high = None
-    for own in samples:
+    for own in map(_features, samples):
         if _is_bare(own) or sparse.issparse(own) or not own.size:
             continue
         rows = np.asarray(own, dtype=np.float64).reshape(-1, own.shape[-1])
@@ -275,6 +292,7 @@ def collapsed(predicted: Iterable[Any], truth: Iterable[Any], names: Sequence[An
     if len(counts) < 2:
         return None
     shown = [label if names is None else names[label] for label in said]
+    shown = [own.item() if isinstance(own, np.generic) else own for own in shown]
     what = f"label {shown[0]!r}" if len(shown) == 1 else f"the label set {shown}"
     share = 100 * counts.get(said, 0) / sum(counts.values())
     return (

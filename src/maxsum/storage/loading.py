@@ -19,6 +19,7 @@ from ..learning.objectives.stored import StoredObjective
 from ..learning.result import LearningPoint, LearningResult
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound, MultiLabelModel, SingleNodes
+from ..models.scaling import Scaling
 from .format import COUNTS, FACTS, FILE, FINGERPRINT, KINDS, LISTS, NAMES, NUMBERS, fingerprint, sizes
 from .saving import summary
 from .structure import rebuild
@@ -187,6 +188,8 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
         raise ValueError(f"facts {sorted(set(facts) - set(FACTS))} are unknown")
     for key, own in facts.items():
         setattr(estimator, key, reader.value(own))
+    if not isinstance(getattr(estimator, "scaling_", Scaling()), Scaling):
+        raise ValueError(f"the scaling is a {type(estimator.scaling_).__name__}")
     if type(estimator.n_features_in_) is not int or estimator.n_features_in_ < 0:
         raise ValueError(f"n_features_in_ is {estimator.n_features_in_!r:.40}")
     if isinstance(estimator, CrossValidated) and not isinstance(getattr(estimator, "C_", None), float):

@@ -40,6 +40,8 @@ class Tuning:
     # Cells of a min-fill order from which the banded order is tried too: below, an elimination takes milliseconds either way.
     many_cells: int = 1 << 18
     memory_share: float = 0.5  # of the memory that is left, that tables may take: what a machine needs for others is not known
+    # The same where nobody asked for an elimination, by `solve`: two threads or processes may come to that at a time.
+    quiet_share: float = 0.25
     bag_copies: int = 6  # of the largest bag, while it is summed, maximised or evaluated, in memory beside all separator tables
 
 
@@ -75,7 +77,7 @@ class JunctionTree(Solver):
     _parameters = settings(max_cells=Maybe(WholeNumber(1)))
 
     def supports(self, problem: Problem) -> Support:
-        room = _room()
+        room = _room() if self.max_cells is None else np.inf
         most = _most_cells(problem, room) if self.max_cells is None else self.max_cells
         which = f"{_human(room)}, half of the memory that is left" if self.max_cells is None else "max_cells"
         limits = f"at most {_count(most)} table cells ({which}) and width {MAX_AXES - 1} are taken"
@@ -83,7 +85,7 @@ class JunctionTree(Solver):
         if not small and (least := _too_wide(problem, most)):
             return Support(False, f"needs low width; the graph has at least width {least}, {limits}", least)
         order = _order(problem, most)
-        if order is not None and (self.max_cells is not None or elimination_bytes(problem, order) <= room):
+        if order is not None and elimination_bytes(problem, order) <= room:
             return Support(True)
         order = elimination_order(problem) if order is None and small else order
         if order is None:
@@ -111,8 +113,8 @@ def has_small_width(problem: Problem, max_cells: float) -> bool:
 
 
 def affordable_order(problem: Problem, seconds: float) -> EliminationOrder | None:
-    """An order whose tables fit in half of the memory that is left, and whose elimination and proof take at most ``seconds``."""
-    room = _room()
+    """An order whose tables fit in a quarter of the memory that is left, and whose elimination and proof take at most ``seconds``."""
+    room = _room(_TUNING.quiet_share)
     most = min(_most_cells(problem, room), seconds / _TUNING.cell_seconds)
     order = None if _too_wide(problem, most) else _order(problem, most)
     if order is None or elimination_bytes(problem, order) > room or elimination_seconds(problem, order) > seconds:
@@ -135,8 +137,8 @@ def elimination_seconds(problem: Problem, order: EliminationOrder) -> float:
     return (1 + _TUNING.evaluate_share) * terms * cells * _TUNING.cell_seconds
 
 
-def _room() -> float:
-    return _TUNING.memory_share * available()[0]
+def _room(share: float = _TUNING.memory_share) -> float:
+    return share * available()[0]
 
 
 def _most_cells(problem: Problem, room: float) -> float:

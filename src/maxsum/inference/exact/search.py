@@ -249,12 +249,12 @@ class _Search:
         """A dive that fills the memory of the search: what time there is goes to the local search."""
         run = self.run
         run.termination = Termination.stalled
-        run.message = (
-            f"BranchAndBound: after {self.n_boxes} boxes the messages of those that wait fill the memory that a search of "
-            f"{self.problem.n_nodes} nodes may take ({run.termination})."
-        )
         while run.time_limit is not None and not self.check_in_time() and not run.step(self.n_boxes):
             self.search_locally(self.local_seconds + _TUNING.local_delay)
+        run.message = (
+            f"BranchAndBound: after {self.n_boxes} boxes the messages of those that wait filled the memory that a search of "
+            f"{self.problem.n_nodes} nodes may take ({run.termination.replace('_', ' ')})."
+        )
 
     def check_in_time(self) -> bool:
         """Whether it is time to stop, so that the proof can be checked inside the time limit.

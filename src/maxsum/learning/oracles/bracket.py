@@ -109,7 +109,7 @@ class BracketOracle:
         return self._labelled(j, solve(problem, "TRWS", init=self.messages[j]))
 
     def _search(self, j: int, problem: Problem) -> tuple[Key, float]:
-        return self._labelled(j, solve(problem, init=self.messages[j], time_limit=self.time_limit))
+        return self._labelled(j, solve(problem, init=self.messages[j], gap=0.0, time_limit=self.time_limit))
 
     def _labelled(self, j: int, result: Result) -> tuple[np.ndarray, float]:
         if result.messages is not None:

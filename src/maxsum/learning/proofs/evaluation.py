@@ -81,7 +81,7 @@ def exact_hinge(objective: Any, w: np.ndarray, check: Check, relax: Any) -> Prov
         words.append("dynamic programming over forests")
     for j in np.flatnonzero(~easy).tolist():
         problem, truth = objective.loss_problem(w, j), np.asarray(model.truth(j))
-        found = solve(problem) if relax is None else solve(problem, "TRWS")
+        found = solve(problem, gap=0.0) if relax is None else solve(problem, "TRWS")
         gap = _exact_gap(found, problem, truth)
         again = None if relax is None else relax(problem, found, min(_SEARCH_SECONDS, check.seconds_left))
         if again is not None:
@@ -195,7 +195,7 @@ def _by_solving(
             break
         seconds = min(_SEARCH_SECONDS, check.seconds_left)
         again = (
-            solve(problems[j], init=first[j], time_limit=seconds) if relax is None else relax(problems[j], first[j], seconds)
+            solve(problems[j], init=first[j], gap=0.0, time_limit=seconds) if relax is None else relax(problems[j], first[j], seconds)
         )
         if again is not None:
             better = bracket(problems[j], again, objective.model.truth(j))
