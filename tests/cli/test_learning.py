@@ -290,9 +290,17 @@ def test_a_model_that_lies_is_refuted(sentences, maxsum):
 
 
 def test_cross_validation_chooses_C(sentences, maxsum):
-    told = maxsum("fit", sentences / "train.conll", "--cv", "--Cs", "0.01,10", "--out", sentences / "m", "--tol", "0.01")
+    told = maxsum("fit", sentences / "train.conll", "--cv", "--Cs", "1e-6,10", "--out", sentences / "m", "--tol", "0.01")
     assert "by cross-validation of 2 values" in " ".join(told.stdout.split())
     assert ms.load_model(sentences / "m").C_ == 10
+
+
+def test_cross_validation_on_one_graph_holds_out_nodes(graph, maxsum):
+    own = ["fit", graph / "train", "--out", graph / "m", "--set", "cv=3", "--Cs", "0.01,1"]
+    told = " ".join(maxsum(*own, "--set", "scoring=macro_f1").stdout.split())
+    net = ms.load_model(graph / "m")
+    assert net.scores_.shape == (2, 3) and f"macro_f1 {net.cv_results_['mean_test_score'].max():.4g} in held-out folds" in told
+    assert "folds='nodes' holds out known nodes" in maxsum(*own, "--set", "folds=samples", code=2).stderr
 
 
 def test_reports(sentences, maxsum):
@@ -344,7 +352,7 @@ def test_bench_of_the_repository(maxsum):
         (["--task", "speech"], "wanted one of sequence, image"),
         (["--C", "3", "--cv"], "leave one of them out"),
         (["--Cs", "1,2", "--C", "3"], "leave one of them out"),
-        (["--set", "folds=3"], "without cv"),
+        (["--set", "folds=nodes"], "without cv"),
         (["--C", "-1"], "C is -1"),
         (["--set", 'templates=["0[x]"]'], "wanted column[offset]"),
         (["--set", 'templates=["7[0]"]'], "columns 0 to 1"),

@@ -107,7 +107,7 @@ def test_a_finished_training_removes_its_checkpoint(sentences, maxsum):
 
 
 def test_cross_validation_goes_on_where_it_was_killed(data, maxsum):
-    own = ["fit", data / "train.conll", "--cv", "--Cs", "10,100", "--set", "folds=3", "--tol", "1e-3"]
+    own = ["fit", data / "train.conll", "--Cs", "0.1,1", "--set", "cv=3", "--tol", "1e-3"]
     maxsum(*own, "--out", data / "whole.model")
     options = ("--out", data / "killed.model", "--resume", "--checkpoint-seconds", "0")
     for name in ("fold0.1", "fold2.0", "fold2.1"):

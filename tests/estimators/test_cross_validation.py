@@ -143,8 +143,11 @@ def test_limits_checkpoints_and_warnings(tmp_path: Any) -> None:
         (dict(Cs=["a"]), "Cs is .*, wanted a list"),
         (dict(Cs=[1.0, 0.0]), "C is .*0.0.*, wanted a finite number > 0"),
         (dict(Cs=[1.0, np.nan]), "C is .*nan"),
-        (dict(cv=1), "n_splits=1"),
-        (dict(cv=99), "n_splits=99|cv is 99, but 5 samples have \\d+ known nodes"),
+        (dict(cv=1), "cv is 1, wanted 2 folds or more"),
+        (
+            dict(cv=99),
+            "cv is 99, but there are 6 samples; wanted at most as many folds[.]|cv is 99, but 5 samples have \\d+ known nodes",
+        ),
         (dict(scoring="r2"), "scoring is 'r2', wanted None, a function, or one of 'accuracy', 'subset_accuracy'"),
         (dict(scoring=3), "scoring is 3, wanted"),
         (dict(cv_tol=-1.0), "cv_tol is -1.0"),
@@ -369,7 +372,7 @@ def test_what_folds_hold_out() -> None:
     assert (scores(6, "samples") != scores(6, "nodes")).any() and scores(7, "auto").shape == (2, 7)
     assert scores(KFold(3), "auto").shape == (2, 3) and (scores(KFold(3), "auto") == scores(KFold(3), "samples")).all()
     np.testing.assert_array_equal(ms.GraphLabelerCV([0.05, 1.0], None).fit(samples[:4], y[:4]).scores_.shape, (2, 5))
-    with pytest.raises(ValueError, match="n_splits=7"):
+    with pytest.raises(ValueError, match="cv is 7, but there are 6 samples; wanted at most as many folds; folds='nodes'"):
         scores(7, "samples")
     with pytest.raises(ms.InvalidParameterError, match="folds is 'edges', wanted"):
         scores(2, "edges")

@@ -50,8 +50,9 @@ def print_fit(fitted: Fitted, plan: Plan, checkpoint: Path | None) -> None:
     estimator, result = fitted.estimator, fitted.estimator.result_
     chosen = ""
     if hasattr(estimator, "C_"):
-        best = float(estimator.scores_[estimator.Cs_.tolist().index(estimator.C_)].mean())
-        chosen = f" by cross-validation of {len(estimator.Cs_)} values ({best:.2%} right in held-out folds)"
+        best = float(estimator.cv_results_["mean_test_score"][estimator.Cs_ == estimator.C_][0])
+        share = f"{best:.2%} right" if estimator.scoring in (None, "accuracy") else f"{estimator.scoring} {best:.4g}"
+        chosen = f" by cross-validation of {len(estimator.Cs_)} values ({share} in held-out folds)"
     rows = [
         ("data", escape(f"{plan.data}: {fitted.content.words}")),
         (

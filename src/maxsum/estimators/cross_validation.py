@@ -155,12 +155,19 @@ class CrossValidated:
         own: Any = self
         if not isinstance(self.cv, (int, np.integer)) or isinstance(self.cv, bool):
             return check_cv(self.cv)
+        if self.cv < 2:
+            raise InvalidParameterError(f"cv is {self.cv}, wanted 2 folds or more, or a cross-validation generator.")
         return KFold(self.cv, shuffle=True, random_state=own.random_state)
 
     def _cases(self, data: Any, whole: Any) -> Iterable[tuple[Any, Any]]:
         """What to train on and what to score on, fold by fold."""
         own: Any = self
-        for train, test in own._splits(data, self._folds()):
+        folds, n_samples = self._folds(), len(data.weight)
+        if isinstance(folds, KFold) and folds.n_splits > n_samples:
+            hint = "; folds='nodes' holds out known nodes" if hasattr(self, "folds") else ""
+            samples = f"is {n_samples} sample" if n_samples == 1 else f"are {n_samples} samples"
+            raise InvalidParameterError(f"cv is {folds.n_splits}, but there {samples}; wanted at most as many folds{hint}.")
+        for train, test in own._splits(data, folds):
             yield data.take(train), data.take(test)
 
     def _measure(self) -> str | Callable[[Any, Any], float] | None:
