@@ -154,17 +154,24 @@ def test_all_that_makes_an_objective_is_in_its_fingerprint():
     assert len(set(found.values())) == len(found)
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("name", ["sequence", "grid"])
-def test_files_with_fingerprints_of_before_still_verify(name, tmp_path):
+def test_files_with_fingerprints_of_before_still_verify(name, version, tmp_path):
+    """In those C weighed the mean of the slacks; what is loaded has the C of the sum."""
     net, X, y = fitted(name)
     ms.save_model(net, tmp_path / "m", certificate=True)
 
     def change(header, arrays):
-        del header["objective"]["fingerprint_version"]
-        header["objective"]["fingerprint"] = fingerprint(net.objective_, 1)
+        header["objective"].update(
+            fingerprint_version=version, fingerprint=fingerprint(net.objective_, version), C=net.objective_.C * len(X)
+        )
+        header["parameters"]["C"] = net.objective_.C * len(X)
+        if version == 1:
+            del header["objective"]["fingerprint_version"]
 
     forge(tmp_path / "m", change)
+    assert ms.load_model(tmp_path / "m").C == pytest.approx(net.C)
     assert verify_model(tmp_path / "m", X, y).lower_bound == pytest.approx(net.result_.lower_bound)
-    forge(tmp_path / "m", lambda header, arrays: header["objective"].update(fingerprint_version=3))
+    forge(tmp_path / "m", lambda header, arrays: header["objective"].update(fingerprint_version=4))
     with pytest.raises(MaxsumError, match="fingerprint"):
         verify_model(tmp_path / "m", X, y)
