@@ -28,6 +28,7 @@ MODULES = {
     "learning": "bench_learning",
     "lp": "bench_lp",
     "amn": "bench_amn",
+    "defaults": "bench_defaults",
     "paths": "bench_paths",
     "chunking": "bench_chunking",
     "panel": "bench_panel",

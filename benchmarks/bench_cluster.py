@@ -13,14 +13,15 @@ import numpy as np
 
 import maxsum as ms
 from maxsum.datasets import ShardedDataset, write_shards
-from maxsum.learning import Processes, ShardAscent
+from maxsum.executors.base import Processes
+from maxsum.learning import ShardAscent
 
-from .bench_shards import C_SHARE, CORPUS, load, ready, sentences, train
+from .bench_shards import CORPUS, C, load, ready, sentences, train
 from .measure import NO_DATA, verdict
 
 TITLE = "Beyond one machine: workers"
 DESCRIPTION = """
-The shards of CoNLL-2000 of the section before, with C = 0.01 a sentence. *Worker processes* have loaded maxsum before the clock starts; the better of two
+The shards of CoNLL-2000 of the section before, with C = 0.01. *Worker processes* have loaded maxsum before the clock starts; the better of two
 trainings each. *S a round* and *speed-up* are those of the passes after the first, in which workers open their shards; *all* counts the whole
 training. *Side by side* is what two trainings in two processes gain that have nothing to do with each other: the limit of this machine. *Larger clusters*: many
 small shards with few features, to a certified relative gap of 2 %, or 30 passes. *Rounds on W workers* are real (width W, run serially);
@@ -36,7 +37,7 @@ def fitted(data: ShardedDataset, passes: int, executor: Any) -> tuple[Any, float
     """A labeler, wall seconds of its training, and those of its passes after the first, in which shards are opened."""
     marks: list[float] = []
     net = ms.SequenceLabeler(
-        C=C_SHARE * data.n_samples,
+        C=C,
         learner=ShardAscent(tol=0.0, width=_WIDTH, max_iter=passes + 1, memory=_ROOM),
         callback=lambda _: marks.append(time.perf_counter()),
     )

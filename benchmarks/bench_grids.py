@@ -85,7 +85,7 @@ def _random(side: int, seed: int, quick: bool) -> list[dict[str, Any]]:
 
 
 def _potts(side: int, seed: int, quick: bool) -> dict[str, Any]:
-    result, wall, cpu = _run(TRWS(max_iter=40, tol=0.0), potts(side, 6, seed))
+    result, wall, cpu = _run(TRWS(max_iter=40, stall=0.0), potts(side, 6, seed))
     gap = result.gap / abs(result.score)
     return {
         "table": "Potts",
@@ -115,7 +115,7 @@ def _labellings(side: int, quick: bool) -> list[dict[str, Any]]:
         else:
             theirs.append((name, cpu, score, ""))
     for n_passes in (10, 20, 40, 100, 300):
-        result, _, cpu = _run(TRWS(max_iter=n_passes, tol=0.0), potts(side, 6, 0))
+        result, _, cpu = _run(TRWS(max_iter=n_passes, stall=0.0), potts(side, 6, 0))
         ours.append((cpu, result.score, f"TRWS, {n_passes} passes"))
     peer = toulbar2([potts(side, 6, 0)], 2.0 if quick else 10.0, 1)[0]
     theirs.append(("toulbar2", peer.seconds, peer.score, peer.skipped))

@@ -29,8 +29,8 @@ TARGET, LIMIT = 3.0, 60.0
 def rows(quick: bool = False) -> list[dict[str, Any]]:
     grids = GraphModel().bind(*images(3 if quick else 20, 0))
     tasks: list[tuple[str, BoundModel | None, float, tuple[float, float]]] = [
-        ("letters, fold 1", _letters(quick), 1e-2, (8.0, 128.0)),
-        ("noisy grids", grids, 2e-2, (4.0, 64.0)),
+        ("letters, fold 1", _letters(quick), 1e-2, (0.01, 0.2)),
+        ("noisy grids", grids, 2e-2, (0.2, 3.0)),
     ]
     found = []
     for name, model, tol, narrow in tasks:

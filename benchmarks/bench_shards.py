@@ -16,19 +16,20 @@ import numpy as np
 
 import maxsum as ms
 from maxsum.datasets import ShardedDataset, write_shards
-from maxsum.learning import Processes, Serial, ShardAscent
+from maxsum.executors.base import Processes, Serial
+from maxsum.learning import ShardAscent
 
 from .measure import NO_DATA, data_folder, verdict
 
 TITLE = "Beyond one machine: shards"
 DESCRIPTION = """
 CoNLL-2000 repeated, with a tenth of the words replaced by others of the same part of speech in every copy; binary features of words, parts
-of speech and endings in a window of 2; C = 0.01 a sentence (a tenth of what cross-validation chose for the corpus alone; the larger it is, the
+of speech and endings in a window of 2; C = 0.01 (a tenth of what cross-validation chose for the corpus alone; the larger it is, the
 more passes shards need), to a certified relative gap of 2 %. *Memory*: the largest resident set of this
 process, or of the one that wrote the shards; with workers the sum of all. 3.3 million sentences are three
 times the limit on disk; `MAXSUM_SHARD_SENTENCES` and `MAXSUM_SHARD_WORKERS` set another size of the first table. `cluster` is about workers.
 """
-C_SHARE, TOL, REPLACED = 0.01, 0.02, 0.1
+C, TOL, REPLACED = 0.01, 0.02, 0.1
 LIMIT, FULL, SENTENCES, CORPUS = 2 * 2**30, 1_000_000, 3_300_000, 8936
 
 
@@ -69,7 +70,7 @@ def sentences(corpus: list[Any], n: int, seed: int = 0) -> Iterator[tuple[list[d
 
 def train(data: ShardedDataset, width: int, n_workers: int = 0, tol: float = TOL, **options: Any) -> tuple[Any, float, float]:
     """A labeler, and CPU (of the driver) and wall seconds of its training; without workers all is done here."""
-    net = ms.SequenceLabeler(C=C_SHARE * data.n_samples, learner=ShardAscent(tol=tol, width=width, **options))
+    net = ms.SequenceLabeler(C=C, learner=ShardAscent(tol=tol, width=width, **options))
     with Processes(n_workers) if n_workers else Serial() as executor:
         executor.run(ready, range(n_workers))
         wall, cpu = time.perf_counter(), time.process_time()
@@ -111,7 +112,7 @@ def same(corpus: list[Any], folder: Path, n: int, per_shard: int) -> list[dict[s
     data = write_shards(sentences(corpus, n), folder / "same", samples=per_shard)
     own = list(sentences(corpus, n))
     start = time.process_time()
-    serial = ms.SequenceLabeler(C=C_SHARE * n, tol=TOL).fit([x for x, _ in own], [y for _, y in own])
+    serial = ms.SequenceLabeler(C=C, tol=TOL).fit([x for x, _ in own], [y for _, y in own])
     found = [{"learner": "BlockFrankWolfe, in memory", "CPU s": time.process_time() - start, "result": serial.result_}]
     for width in (1, 4):
         net, cpu, _ = train(data, width)

@@ -138,7 +138,7 @@ def _arithmetic(n: int) -> float:
 def _thread_jobs(side: int, n_passes: int, seed: int) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
     """What is timed, by one thread and by two."""
     rng = np.random.default_rng(seed)
-    solver, pool = TRWS(max_iter=n_passes, tol=0.0), ThreadPoolExecutor(2)
+    solver, pool = TRWS(max_iter=n_passes, stall=0.0), ThreadPoolExecutor(2)
     jobs: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {}
 
     def add(name: str, job: Callable[[Any], Any], items: list[Any]) -> None:

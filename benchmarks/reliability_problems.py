@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import maxsum as ms
-from maxsum.inference import SOLVERS
+from maxsum.inference.registry import SOLVERS
 from tests.reference.families import FAMILIES, Case, make
 
 EXACT = ("TreeDP", "JunctionTree", "MaxFlow", "BranchAndBound", "solve")

@@ -30,7 +30,7 @@ def main() -> None:
     train, test = [picture(random) for _ in range(8)], [picture(random) for _ in range(4)]
     images, labels = [image for image, _ in train], [truth for _, truth in train]
 
-    net = ms.GridLabeler(potentials="supermodular", C=5.0, tol=0.01).fit(images, labels)
+    net = ms.GridLabeler(potentials="supermodular", C=1.0, tol=0.01).fit(images, labels)
     print(net.result_.message)
     assert net.result_.certificate is not None
     print(net.result_.verify(net.objective_))

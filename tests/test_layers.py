@@ -75,7 +75,7 @@ MAY_IMPORT_LAYERS = {
     "learning": _BELOW_ESTIMATORS,
     "shards": _BELOW_ESTIMATORS | {"shards"},
     "parts": _BELOW_ESTIMATORS | {"parts"},
-    "estimators": {"core", "executors", "inference", "models", "losses", "learning", "shards", "estimators"},
+    "estimators": {"core", "executors", "inference", "models", "losses", "learning", "metrics", "shards", "estimators"},
     "storage": {"core", "inference", "models", "losses", "learning", "shards", "estimators", "storage", "maxsum"},
     "metrics": {"core"},
     "datasets": {"core", "models", "shards", "datasets"},

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from factories.labels import NA
 from sklearn import metrics as sk
 
 import maxsum as ms
 from maxsum.datasets import read_conll
-from maxsum.metrics import chunk_f1, gap_table, hamming_loss, iou_scores, mean_iou, subset_accuracy
+from maxsum.metrics import chunk_f1, gap_table, hamming_loss, iou_scores, macro_f1, mean_iou, subset_accuracy
 
 
 def images(rng, shapes=((3, 4), (5, 2), (1, 1)), n_labels=4):
@@ -59,11 +60,29 @@ def test_iou_leaves_out_absent_classes():
     assert mean_iou([0, 0, 5], [0, 0, 0]) == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize("unknown", [-1, None])
+def test_macro_f1_as_scikit_learn():
+    rng = np.random.default_rng(3)
+    y, z = images(rng), images(rng)
+    flat = [np.concatenate([one.ravel() for one in own]) for own in (y, z)]
+    assert macro_f1(y, z) == pytest.approx(sk.f1_score(*flat, average="macro"))
+    assert macro_f1([0, 0, 5, -1], [0, 5, 5, 7]) == pytest.approx(2 / 3) != mean_iou([0, 0, 5], [0, 5, 5])
+
+
+@pytest.mark.parametrize("unknown", [-1, None, np.nan, NA])
 def test_unknown_labels_are_left_out(unknown):
     y, z = [[0, unknown, 2], [unknown], [1, 1]], [[0, 5, 1], [3], [1, 1]]
     assert hamming_loss(y, z) == 1 / 4
     assert subset_accuracy(y, z) == 1 / 2
+    words = [[{0: "a", 1: "b", 2: "c"}.get(label, unknown) if isinstance(label, int) else label for label in own] for own in y]
+    assert macro_f1(words, [["a", "x", "b"], ["y"], ["b", "b"]]) == pytest.approx(macro_f1(y, z))
+    assert 0 < macro_f1(y, z) < 1
+
+
+def test_empty_cells_are_unknown_among_strings():
+    assert hamming_loss(["a", "", "b"], ["a", "b", "b"]) == 0
+    assert hamming_loss([["a"], ["", ""]], [["b"], ["b", "b"]], normalise=False) == 1
+    assert hamming_loss(["", ""], ["", "b"]) == 0.5 == hamming_loss(["a", ""], ["a", "b"], mask=None)
+    assert chunk_f1([["B-X", "", np.nan, NA]], [["B-X", "B-X", "B-X", "O"]]).n_predicted == 1
 
 
 def test_mask_can_be_named():
@@ -85,7 +104,8 @@ def test_mask_can_be_named():
         ([[0, 1], [0, 1]], [[0, 1], [0]], r"sample 1 has labels of shape \(2,\), but predictions of shape \(1,\)"),
         ([[0], ["a"]], [[0], [1]], "sample 1 .* can never agree"),
         ([[0], [[0, 1], [2]]], [[0], [1]], "sample 1 of y_true is ragged"),
-        ([[0.0], [np.nan]], [[0], [1]], "sample 1 of y_true has a label that is not finite"),
+        ([[0.0], [np.inf]], [[0], [1]], "sample 1 of y_true has a label that is not finite"),
+        ([[0.0], [1.0]], [[0], [np.nan]], "sample 1 of y_pred has a label that is not finite"),
         ([[0], [1j]], [[0], [1]], "sample 1 of y_true has dtype complex"),
         ([[0], [None, 1, "a"]], [[0], [1, 1, 1]], "sample 1 of y_true has labels that are not all"),
         ([-1, -1], [0, 0], "no known label"),

@@ -1,7 +1,7 @@
-"""Measures of labellings and of proofs: Hamming loss, intersection over union, chunk F1, subset accuracy, tables of gaps.
+"""Measures of labellings and of proofs: Hamming loss, macro F1, intersection over union, chunk F1, subset accuracy, tables of gaps.
 
-Labellings are given as one array, or as a list of arrays whose shapes may differ. Nodes whose true label is unknown (``None``
-or ``mask``, -1 by default) are left out.
+Labellings are given as one array, or as a list of arrays whose shapes may differ. Nodes whose true label is unknown (``None``, NaN,
+pandas' NA, an empty string among others, or ``mask``, -1 by default) are left out.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .core.errors import InvalidSampleError
+from .core.validation import blank, is_missing, label_array, missing
 
-__all__ = ["ChunkScores", "GapTable", "chunk_f1", "gap_table", "hamming_loss", "iou_scores", "mean_iou", "subset_accuracy"]
+__all__ = ["chunk_f1", "gap_table", "hamming_loss", "macro_f1", "mean_iou", "subset_accuracy"]
 
 _AUTO = "auto"
 
@@ -30,8 +31,8 @@ def hamming_loss(y_true: Any, y_pred: Any, normalise: bool = True, *, mask: Any 
     normalise : bool
         False gives the number of wrong labels.
     mask : label or None
-        What stands for an unknown label in ``y_true``; None if every label counts. By default -1, refused where all other
-        labels and predictions are 1 or -1, since -1 might then be a class.
+        What stands for an unknown label in ``y_true``; None if every label counts. By default -1, and the empty string among others;
+        -1 is refused where all other labels and predictions are 1 or -1, since it might then be a class.
 
     Returns
     -------
@@ -74,19 +75,38 @@ def iou_scores(y_true: Any, y_pred: Any, *, mask: Any = _AUTO) -> dict[Any, floa
     dict
         Class to score. Classes that are neither among the known true labels nor among the predictions there are left out.
     """
+    classes, both, true, predicted = _counts(y_true, y_pred, mask)
+    return dict(zip(classes.tolist(), (both / (true + predicted - both)).tolist(), strict=True))
+
+
+def macro_f1(y_true: Any, y_pred: Any, *, mask: Any = _AUTO) -> float:
+    r"""Mean over the classes of :math:`F_1 = 2|T_k \cap P_k| / (|T_k| + |P_k|)`, counted over all samples together.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like, or list of arrays
+    mask : label or None
+        See `hamming_loss`.
+
+    Returns
+    -------
+    float
+        As in `iou_scores`, classes that are neither among the known true labels nor among the predictions there are left out.
+    """
+    _, both, true, predicted = _counts(y_true, y_pred, mask)
+    return float(np.mean(2 * both / (true + predicted)))
+
+
+def _counts(y_true: Any, y_pred: Any, mask: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Classes, and how often each is right, true and predicted."""
     pairs = [pair for pair in _pairs(y_true, y_pred, mask) if len(pair[0])]
     _some(len(pairs))
-    joined = np.concatenate([part for pair in pairs for part in pair])
+    n_true = sum(len(true) for true, _ in pairs)
+    joined = np.concatenate([true for true, _ in pairs] + [predicted for _, predicted in pairs])
     classes, codes = np.unique(joined, return_inverse=True)
-    both, at = np.zeros(len(classes)), 0
-    union = np.zeros(len(classes))
-    for true, _ in pairs:
-        first, second = codes[at : at + len(true)], codes[at + len(true) : at + 2 * len(true)]
-        same = np.bincount(first[first == second], minlength=len(classes))
-        both += same
-        union += np.bincount(first, minlength=len(classes)) + np.bincount(second, minlength=len(classes)) - same
-        at += 2 * len(true)
-    return dict(zip(classes.tolist(), (both / union).tolist(), strict=True))
+    true, predicted = codes[:n_true], codes[n_true:]
+    both, first, second = (np.bincount(own, minlength=len(classes)) for own in (true[true == predicted], true, predicted))
+    return classes, both, first, second
 
 
 def mean_iou(y_true: Any, y_pred: Any, *, mask: Any = _AUTO) -> float:
@@ -145,7 +165,7 @@ class ChunkScores:
             rows.append(
                 (name, f"{own.precision:.2f}", f"{own.recall:.2f}", f"{own.f1:.2f}", str(own.n_true), str(own.n_predicted))
             )
-        return _text(rows)
+        return as_text(rows)
 
 
 def chunk_f1(y_true: Any, y_pred: Any) -> ChunkScores:
@@ -159,7 +179,7 @@ def chunk_f1(y_true: Any, y_pred: Any) -> ChunkScores:
     Parameters
     ----------
     y_true, y_pred : list of sequences of str
-        Tags of each sentence; a single sequence of tags is one sentence. A true tag that is -1 or None is unknown: it and the
+        Tags of each sentence; a single sequence of tags is one sentence. A true tag that is -1, None, NaN or empty is unknown: it and the
         tag predicted there count as O, which ends chunks, and not in the accuracy.
 
     Returns
@@ -176,7 +196,7 @@ def chunk_f1(y_true: Any, y_pred: Any) -> ChunkScores:
     for j, (true, pred) in enumerate(zip(first, second, strict=True)):
         if len(true) != len(pred):
             raise InvalidSampleError(f"sentence {j} has {len(true)} true tags, but {len(pred)} predicted ones; wanted as many.")
-        unknown = [tag is None or (not isinstance(tag, str) and tag == -1) or tag == "-1" for tag in true]
+        unknown = [tag in ("", "-1") if isinstance(tag, str) else is_missing(tag) or tag == -1 for tag in true]
         tags = [
             [_OUTSIDE if gap else _split(tag, j, i, name) for i, (tag, gap) in enumerate(zip(own, unknown, strict=True))]
             for own, name in ((true, "true"), (pred, "predicted"))
@@ -246,7 +266,7 @@ class GapTable(list[dict[str, Any]]):
             return "(no results)"
         rows = [tuple(self[0])]
         rows += [tuple(f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()) for row in self]
-        return _text(rows)
+        return as_text(rows)
 
 
 def gap_table(results: Iterable[Any], names: Iterable[str] | None = None) -> GapTable:
@@ -289,7 +309,8 @@ def gap_table(results: Iterable[Any], names: Iterable[str] | None = None) -> Gap
     return table
 
 
-def _text(rows: Sequence[tuple[str, ...]]) -> str:
+def as_text(rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows of cells as lines with aligned columns."""
     widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 
@@ -329,6 +350,9 @@ def _pairs(y_true: Any, y_pred: Any, mask: Any, rows: bool = False) -> list[tupl
         raise InvalidSampleError(
             "all labels are -1 or 1, and -1 means unknown. Give mask=None if -1 is a class, mask=-1 if it means unknown."
         )
+    if mask is _AUTO and any(true.dtype.kind in "US" and not blank(true).all() for true, _ in pairs):
+        given = [np.ones(len(true), dtype=bool) if true.dtype.kind not in "US" else ~blank(true) for true, _ in pairs]
+        return [(true[some], pred[some]) for (true, pred), some in zip(pairs, given, strict=True)]
     return pairs
 
 
@@ -347,13 +371,14 @@ def _samples(given: Any, name: str) -> list[Any]:
 def _labels(given: Any, j: int, name: str, mask: Any) -> tuple[np.ndarray, np.ndarray]:
     """One labelling as numbers or strings, and which labels are known."""
     try:
-        array = np.asarray(given)
+        array = label_array(given)
     except ValueError:
         raise InvalidSampleError(f"sample {j} of {name} is ragged, wanted one array of labels.") from None
     known = np.ones(array.shape, dtype=bool)
     if array.dtype.kind == "O":
         flat = array.ravel()
-        known = np.array([label is not None and not (_scalar(label) and label == mask) for label in flat], dtype=bool)
+        known = ~missing(flat)
+        known[known] = [not (_scalar(label) and label == mask) for label in flat[known]]
         kept = flat[known].tolist()
         plain = np.array(kept) if kept else np.zeros(0, dtype=np.int64)
         if plain.dtype.kind not in "biufUS" or plain.ndim != 1 or len({isinstance(label, str) for label in kept}) > 1:
@@ -365,6 +390,8 @@ def _labels(given: Any, j: int, name: str, mask: Any) -> tuple[np.ndarray, np.nd
         known = array != mask
     if array.dtype.kind not in "biufUS":
         raise InvalidSampleError(f"sample {j} of {name} has dtype {array.dtype}, wanted numbers or strings.")
+    if array.dtype.kind == "f" and name == "y_true":
+        known = known & ~np.isnan(array)
     if array.dtype.kind == "f" and not np.isfinite(array[known]).all():
         raise InvalidSampleError(f"sample {j} of {name} has a label that is not finite; wanted labels, or {mask} for unknown.")
     return array, known

@@ -36,7 +36,7 @@ def forged_certificates(rng: np.random.Generator) -> Iterator[tuple[str, ms.Prob
         if not finite:
             continue
         for name in SOURCES:
-            solver = ms.inference.SOLVERS[name](**({"max_nodes": 40} if name == "BranchAndBound" else {}))
+            solver = ms.inference.registry.SOLVERS[name](**({"max_nodes": 40} if name == "BranchAndBound" else {}))
             if not solver.supports(problem):
                 continue
             result = solver.solve(problem)

@@ -7,7 +7,7 @@ from typing import Any
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError
-from maxsum.inference import SOLVERS
+from maxsum.inference.registry import SOLVERS
 
 try:
     from reference.rational import every_score, lies, sizes

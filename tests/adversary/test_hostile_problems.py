@@ -9,7 +9,7 @@ from reference.rational import every_score, lies
 import maxsum as ms
 from adversary.hostile import KINDS, hostile_problem
 from adversary.judging import faults_of_solvers
-from maxsum.inference import SOLVERS
+from maxsum.inference.registry import SOLVERS
 
 
 @pytest.mark.parametrize("kind", KINDS)

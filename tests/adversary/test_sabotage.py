@@ -14,7 +14,7 @@ import maxsum as ms
 from adversary.judging import faults_of_answer
 from adversary.sabotage import EXPECTED, functions_called, sabotaged
 from maxsum import inference, kernels
-from maxsum.inference import SOLVERS
+from maxsum.inference.registry import SOLVERS
 
 SHORT = {
     "BranchAndBound": dict(max_nodes=60, time_limit=2.0),

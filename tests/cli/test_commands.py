@@ -111,6 +111,15 @@ def test_a_file_with_a_node_without_labels_is_infeasible(tmp_path):
     assert "infeasible" in result.stderr
 
 
+def test_a_gap_ends_a_run(tmp_path):
+    path = tmp_path / "p.npz"
+    unary = np.random.default_rng(0).normal(size=(900, 4))
+    ms.Problem(ms.Graph.grid(30, 30), unary, tables=0.5 * np.eye(4)).save(path)
+    loose, tight = (read_json(run("solve", path, "--gap", gap, "--json")) for gap in ("0.05", "0.001"))
+    assert 0.001 < loose["gap"] / loose["bound"] <= 0.05 and tight["gap"] / tight["bound"] <= 0.001
+    assert loose["n_iter"] < tight["n_iter"]
+
+
 def test_no_labelling_within_the_time_exits_with_4(tmp_path):
     path = tmp_path / "p.npz"
     differ = np.where(np.eye(5, dtype=bool), -np.inf, 0.0)
@@ -263,7 +272,7 @@ def test_verify_refuses_other_files(chain, answer, impossible, tmp_path):
     "solver", ["TreeDP", "JunctionTree", "MaxFlow", "BranchAndBound", "LinearProgram", "TRWS", "Exhaustive", "ICM"]
 )
 def test_the_answer_of_every_solver_is_verified(chain, tmp_path, solver):
-    if solver not in ms.inference.SOLVERS:
+    if solver not in ms.inference.registry.SOLVERS:
         pytest.skip(f"{solver} is not registered")
     out = tmp_path / "a.npz"
     assert run("solve", chain, "--solver", solver, "--out", out).exit_code == 0

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from maxsum.cli import datasets as command
 from maxsum.cli.app import app
-from maxsum.datasets import SOURCES
+from maxsum.datasets.sources import SOURCES
 
 
 @pytest.fixture

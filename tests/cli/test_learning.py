@@ -11,19 +11,11 @@ from PIL import Image
 
 import maxsum as ms
 from cli.data import PALETTE, draw, rows_of_labels
-from maxsum.datasets import (
-    MultiLabelData,
-    read_arff,
-    read_conll,
-    read_graph_tables,
-    read_graphml,
-    read_libsvm_multilabel,
-    read_table,
-    write_arff,
-    write_graphml,
-    write_libsvm_multilabel,
-    write_table,
-)
+from maxsum.datasets import read_arff, read_conll, read_graph_tables, read_graphml, read_libsvm_multilabel, read_table
+from maxsum.datasets.graph_tables import write_graphml
+from maxsum.datasets.multilabel import MultiLabelData
+from maxsum.datasets.multilabel_write import write_arff, write_libsvm_multilabel
+from maxsum.datasets.tables import write_table
 
 
 def facts(path):
@@ -154,7 +146,7 @@ def test_parquet_gives_what_csv_gives(table, maxsum):
         numbers = {key: own.numbers(key).tolist() for key in own.names[1:4]} | {
             key: own.numbers(key).astype(int).tolist() for key in LABELS
         }
-        write_table(table / f"{name}.parquet", ms.datasets.Table("", {"name": own.columns["name"], **numbers}))
+        write_table(table / f"{name}.parquet", ms.datasets.tables.Table("", {"name": own.columns["name"], **numbers}))
     for kind in ("csv", "parquet"):
         maxsum(
             "fit",

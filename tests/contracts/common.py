@@ -13,7 +13,7 @@ from reference.families import Case
 import maxsum as ms
 from maxsum.core.certificates.base import Certificate
 from maxsum.core.result import TracePoint
-from maxsum.inference import SOLVERS
+from maxsum.inference.registry import SOLVERS
 
 MISSING = {"Toulbar2"} if find_spec("pytoulbar2") is None else set()
 ALL = [*(name for name in SOLVERS if name not in MISSING), "solve"]
@@ -29,7 +29,7 @@ class Auto:
         self.time_limit = time_limit
 
     def supports(self, problem: ms.Problem) -> Any:
-        from maxsum.inference import Support
+        from maxsum.inference.base import Support
 
         return Support(True)
 

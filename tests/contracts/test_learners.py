@@ -21,19 +21,12 @@ from reference.trivial_svm import all_inequalities
 import maxsum as ms
 from maxsum.core.errors import MaxsumError, UnsupportedProblemError
 from maxsum.core.result import Guarantee
-from maxsum.learning import (
-    LikelihoodObjective,
-    LPObjective,
-    MarginObjective,
-    MultiLabelObjective,
-    ShardedObjective,
-    TrivialObjective,
-    path,
-)
+from maxsum.learning import LikelihoodObjective, LPObjective, MarginObjective, MultiLabelObjective, TrivialObjective, path
 from maxsum.learning.checkpoint import FILE
 from maxsum.learning.registry import LEARNERS, able, learner_class
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.multilabel import MultiLabelModel
+from maxsum.shards.ascent import ShardedObjective
 
 C, SMOOTHING = 4.0, 0.5
 POTENTIALS = ("general", "supermodular", "associative")

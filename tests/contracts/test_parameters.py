@@ -19,8 +19,9 @@ import maxsum
 from maxsum import Graph, GraphSample, InvalidParameterError, MaxsumError
 from maxsum.core import parameters as own
 from maxsum.core.parameters import declared
-from maxsum.inference import SOLVERS
-from maxsum.learning import Learner, LikelihoodObjective, LPObjective, MaximumLikelihood, SmoothedLP, TreeGrower
+from maxsum.inference.registry import SOLVERS
+from maxsum.learning import Learner, LikelihoodObjective, LPObjective, MaximumLikelihood, SmoothedLP, registry
+from maxsum.learning.learners.grow import TreeGrower
 from maxsum.models import Convex, Dicts, GraphModel, Trees
 
 
@@ -42,7 +43,7 @@ def load(package: str) -> None:
 for room in ("learning", "shards", "estimators"):
     load(room)
 
-from maxsum.estimators.params import NestedParameters  # noqa: E402 (after all estimators are known)
+from maxsum.estimators.settings import NestedParameters  # noqa: E402 (after all estimators are known)
 
 LEARNERS, ESTIMATORS = subclasses(Learner), subclasses(NestedParameters)
 MODELS = [Convex, Dicts, GraphModel, Trees]
@@ -142,9 +143,7 @@ def test_every_setting_is_declared_and_its_default_is_legal(kind):
 
 
 def test_the_walk_meets_all_that_users_choose_from():
-    from maxsum.estimators import choices, multilabel_training
-
-    assert {*choices.LEARNERS, *multilabel_training.LEARNERS} <= {kind.__name__ for kind in LEARNERS}
+    assert set(registry.LEARNERS) <= {kind.__name__ for kind in LEARNERS}
     assert {"GraphLabeler", "GridLabeler", "SequenceLabeler", "MultiLabelClassifier"} <= {kind.__name__ for kind in ESTIMATORS}
     assert len([kind for kind in ESTIMATORS if kind.__name__.endswith("CV")]) == 4
     assert len(SETTINGS) > 250

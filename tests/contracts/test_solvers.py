@@ -15,7 +15,7 @@ from reference.families import FAMILIES, build, chain_edges, grid_edges, make
 
 import maxsum as ms
 from maxsum.core.result import TracePoint
-from maxsum.inference import SOLVERS
+from maxsum.inference.registry import SOLVERS
 
 N_SEEDS = 20
 FEW = 4

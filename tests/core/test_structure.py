@@ -114,3 +114,32 @@ def test_simple_facts() -> None:
 def test_padding_is_no_hard_constraint() -> None:
     problem = Problem(Graph.chain(2), [[0.0, 1.0], [0.0, 1.0, 2.0]], tables=[np.ones((2, 3))])
     assert not problem.has_hard_constraints and not problem.structure().hard and not problem.structure().binary
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_strictly_supermodular_is_every_second_difference_above_0(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    steps = np.zeros((3, 4))
+    steps[1:, 1:] = rng.random((2, 3)) + 0.01
+    table = steps.cumsum(axis=0).cumsum(axis=1) + rng.normal(size=(3, 1)) + rng.normal(size=4)
+    unary = [np.zeros(3), np.zeros(4), np.zeros(3)]
+    graph = Graph.from_edges([(0, 1), (2, 1)], 3)
+
+    def facts(own: np.ndarray, weight: tuple[float, float] = (1.0, 2.0)) -> tuple[bool, bool]:
+        found = Problem(graph, unary, tables=[own, own], edge_weight=weight).structure()
+        return found.supermodular, found.strictly_supermodular
+
+    assert facts(table) == (True, True)
+    assert facts(table, (1.0, 0.0)) == (True, False)
+    assert facts(table, (1.0, -1.0)) == (False, False)
+    flat = table.copy()
+    flat[2] = flat[1] + 1.0
+    assert facts(flat) == (True, False)
+    assert facts(-table) == (False, False)
+
+
+def test_strictly_supermodular_without_edges_and_with_forbidden_pairs() -> None:
+    assert Problem(Graph.chain(1), np.zeros((1, 3))).structure().strictly_supermodular
+    forbidden = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
+    found = Problem(Graph.chain(2), np.zeros((2, 2)), tables=forbidden).structure()
+    assert found.supermodular and not found.strictly_supermodular

@@ -19,7 +19,10 @@ import pytest
 from PIL import Image
 
 from maxsum import MaxsumError, ParseError
-from maxsum.datasets import SOURCES, MissingDataError, cache_folder, convert, data_folder, download, fetch, read_conll
+from maxsum.datasets import convert, fetch, read_conll
+from maxsum.datasets.fetch import download
+from maxsum.datasets.source import MissingDataError, cache_folder, data_folder
+from maxsum.datasets.sources import SOURCES
 from maxsum.datasets.transfer import Remote
 
 CONLL = {"train.txt": b"He PRP B-NP\n\n", "test.txt": b"Home NN B-NP\n\n"}

@@ -13,15 +13,9 @@ from PIL import Image
 from reference.mutations import NUMBERS, SIGNS, mutate
 
 import maxsum as ms
-from maxsum.datasets import (
-    fetch_scene,
-    read_arff,
-    read_conll,
-    read_image_folder,
-    read_libsvm_multilabel,
-    read_linked_pages,
-    read_sudoku,
-)
+from maxsum.datasets import fetch_scene, read_arff, read_conll, read_image_folder, read_libsvm_multilabel
+from maxsum.datasets.sudoku import read_sudoku
+from maxsum.datasets.webkb import read_linked_pages
 
 SOLUTION = "".join("123456789"[i:] + "123456789"[:i] for i in (0, 3, 6, 1, 4, 7, 2, 5, 8))
 DENSE = (

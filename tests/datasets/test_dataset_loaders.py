@@ -249,7 +249,7 @@ def test_broken_pages(tmp_path: Path, content: str, cites: str, message: str) ->
     (tmp_path / "x.content").write_text(content)
     (tmp_path / "x.cites").write_text(cites)
     with pytest.raises(ms.ParseError, match=message):
-        datasets.read_linked_pages(tmp_path / "x.content", tmp_path / "x.cites")
+        datasets.webkb.read_linked_pages(tmp_path / "x.content", tmp_path / "x.cites")
 
 
 # ---- the real ones -----------------------------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ from sklearn.datasets import load_svmlight_file
 
 import maxsum as ms
 from maxsum.core.files.text import Limits
-from maxsum.datasets import MissingDataError, conll, conll_features, multilabel, read_arff, read_conll, read_sudoku, source
+from maxsum.datasets import conll, conll_features, multilabel, read_arff, read_conll, source
 from maxsum.datasets import read_libsvm_multilabel as read_libsvm
+from maxsum.datasets.source import MissingDataError
+from maxsum.datasets.sudoku import read_sudoku
 
 CONLL = "He PRP B-NP\nran VBD B-VP\n\n\nHome NN B-NP\n"
 ARFF = """% a comment

@@ -10,24 +10,21 @@ from PIL import Image
 
 from maxsum import InvalidParameterError, InvalidSampleError, ParseError
 from maxsum.datasets import (
-    ColumnCoder,
-    MaskCode,
-    MultiLabelData,
-    Table,
-    column_features,
     conll_features,
-    default_templates,
     pixel_features,
     read_arff,
     read_graph_tables,
     read_graphml,
     read_libsvm_multilabel,
     read_table,
-    write_arff,
-    write_graphml,
-    write_libsvm_multilabel,
-    write_table,
 )
+from maxsum.datasets.columns import ColumnCoder
+from maxsum.datasets.graph_tables import write_graphml
+from maxsum.datasets.masks import MaskCode
+from maxsum.datasets.multilabel import MultiLabelData
+from maxsum.datasets.multilabel_write import write_arff, write_libsvm_multilabel
+from maxsum.datasets.tables import Table, write_table
+from maxsum.datasets.templates import column_features, default_templates
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), max_size=8)
 

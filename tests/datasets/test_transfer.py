@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from maxsum import ParseError
-from maxsum.datasets import MissingDataError
+from maxsum.datasets.source import MissingDataError
 from maxsum.datasets.transfer import Remote, transfer
 
 CONTENT = bytes(range(256)) * 1024
@@ -148,7 +148,8 @@ def test_a_server_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 CHILD = """
 import json, resource, sys
-from maxsum.datasets import download, fetch
+from maxsum.datasets import fetch
+from maxsum.datasets.fetch import download
 from maxsum.datasets.sources import Source
 from maxsum.datasets.transfer import Remote
 url, folder, limit = sys.argv[1:]

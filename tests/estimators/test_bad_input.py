@@ -104,7 +104,7 @@ def test_fault_17_labels(name: str) -> None:
         (y[:-1], f"there are {len(y)} samples, but {len(y) - 1} labellings"),
         ([*y[:3], y[3][:-1], *y[4:]], "labels of sample 3 have shape"),
         (other(0.5, float), "label of sample 1, node 2 is 0.5"),
-        (other(np.nan, float), "label of sample 1, node 2 is nan"),
+        (other(np.inf, float), "label of sample 1, node 2 is inf"),
         (None, "y is None"),
     ):
         with pytest.raises(InvalidSampleError, match=words):
@@ -129,7 +129,8 @@ def test_fault_17_tables_of_labels() -> None:
         (2 * Y, r"y of sample \d+ has 2 for label \d, wanted 0 or 1"),
         (Y + np.arange(3), "multiclass-multioutput"),
         (Y + 0.5, "continuous"),
-        (np.where(Y, np.nan, 0.0), "NaN"),
+        (np.where(Y, np.inf, 0.0), "infinity"),
+        (np.full(Y.shape, np.nan), "y has 90 labels, but none is known"),
         (2 * Y - 1, "y holds -1 and 1, but no 0"),
         (np.full(Y.shape, -1), "y has 90 labels, but none is known"),
         (np.ma.MaskedArray(Y, True), "y has 90 labels, but none is known"),

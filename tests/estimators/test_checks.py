@@ -101,7 +101,7 @@ class NoPickle(ms.SequenceLabeler):
 class Jobs(ms.SequenceLabeler):
     def fit(self, X, y, sample_weight=None):
         super().fit(X, y, sample_weight)
-        self.weights_ = self.weights_ * self.n_jobs
+        self.weights_ = self.weights_ * (self.n_jobs or 1)
         return self
 
 

@@ -11,8 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 import maxsum as ms
 from maxsum.core.errors import CheckpointError, InvalidParameterError, InvalidSampleError
-from maxsum.learning import LogisticObjective, ProjectedQuasiNewton, QPObjective, TreeGrower, predict_convex, predict_logistic
-from maxsum.models import Convex, FeatureTests, GraphModel, Matting, MattingLaplacian, RestrictedOperator, TreeFeatures, Trees
+from maxsum.learning import LogisticObjective, ProjectedQuasiNewton, QPObjective
+from maxsum.learning.learners.grow import TreeGrower
+from maxsum.learning.objectives.logistic import predict_logistic
+from maxsum.learning.objectives.qp import predict_convex
+from maxsum.models import Convex, GraphModel, Matting, Trees
+from maxsum.models.matting import MattingLaplacian, RestrictedOperator
+from maxsum.models.trees import FeatureTests, TreeFeatures
 
 KINDS = {"qp": (QPObjective, predict_convex), "logistic": (LogisticObjective, predict_logistic)}
 TOL = 1e-2

@@ -17,7 +17,8 @@ import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Guarantee
 from maxsum.estimators import check_structured_estimator
-from maxsum.learning import BlockFrankWolfe, LogisticObjective, ProjectedQuasiNewton, QPObjective, path, predict_convex
+from maxsum.learning import BlockFrankWolfe, LogisticObjective, ProjectedQuasiNewton, QPObjective, path
+from maxsum.learning.objectives.qp import predict_convex
 from maxsum.models import Convex
 
 OBJECTIVES = {"qp": QPObjective, "logistic": LogisticObjective}
@@ -78,8 +79,8 @@ def test_bounds_are_no_lower_than_any_labelling():
 
 def test_without_edges_and_ridge_it_is_the_margin():
     X, Y = table()
-    flat = ms.MultiLabelClassifier("none", Convex(ridge=1e-7), surrogate="qp", C=5.0, tol=1e-4).fit(X, Y).result_
-    margin = ms.MultiLabelClassifier("none", C=5.0, tol=1e-4).fit(X, Y).result_
+    flat = ms.MultiLabelClassifier(Convex(ridge=1e-7), label_graph="none", surrogate="qp", C=5.0, tol=1e-4).fit(X, Y).result_
+    margin = ms.MultiLabelClassifier(label_graph="none", C=5.0, tol=1e-4).fit(X, Y).result_
     assert flat.lower_bound <= margin.objective * (1 + 1e-6)
     assert margin.lower_bound <= flat.objective * (1 + 1e-6)
 
@@ -260,7 +261,7 @@ def test_one_label_a_sample(surrogate, n_classes):
         assert np.array_equal(model.predict(X), (decision > 0).astype(int))
     else:
         assert np.array_equal(model.predict(X), decision.argmax(axis=1))
-    assert model.coef_blocks_["node"].shape == (1 if n_classes == 2 else 4, 3)
+    assert model.coef_blocks_["nodes"].shape == (1 if n_classes == 2 else 4, 3)
     assert len(model.predict_result(X[:2])) == 2
 
 

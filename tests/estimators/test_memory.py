@@ -20,7 +20,7 @@ _RUN = """
 import json, resource, sys, warnings
 import numpy as np
 import maxsum as ms
-from maxsum.estimators import base, memory, multilabel, multilabel_training
+from maxsum.estimators import base, memory, multilabel, pipeline
 warnings.simplefilter("ignore")
 random = np.random.default_rng(0)
 
@@ -44,7 +44,7 @@ def count(need, what):
         raise Stop
 
 def check(function):
-    base.check_room = multilabel.check_room = multilabel_training.check_room = function
+    base.check_room = multilabel.check_room = pipeline.check_room = function
 
 for name, net, X, y in cases():
     type(net)(**net.get_params(deep=False)).fit(X, y)

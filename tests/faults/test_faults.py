@@ -11,7 +11,8 @@ from reference.dense_lp import local_polytope_value
 from reference.families import build, make
 
 import maxsum as ms
-from maxsum.inference import SOLVERS, TreeDP
+from maxsum.inference import TreeDP
+from maxsum.inference.registry import SOLVERS
 
 CHAIN = ms.Graph.chain(3)
 UNARY = np.array([[0.0, 1.0], [0.5, 0.0], [2.0, 0.0]])

@@ -13,15 +13,8 @@ from reference.families import build, complete_edges
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidProblemError, MaxsumError
-from maxsum.inference import (
-    TRWS,
-    AlphaExpansion,
-    AugmentingDAG,
-    ConvexBP,
-    DualDecomposition,
-    LPFinisher,
-    QPRelaxation,
-)
+from maxsum.inference import TRWS, AlphaExpansion, AugmentingDAG, ConvexBP, DualDecomposition, QPRelaxation
+from maxsum.inference.relaxations.finisher import LPFinisher
 from maxsum.qp.block_form import BlockForm
 from maxsum.qp.simplex import minimise_simplex_qp
 

@@ -38,7 +38,7 @@ def slow_neighbours(X: np.ndarray, k: int, groups: np.ndarray | None = None) -> 
     return found
 
 
-def as_dict(edges: ms.graphs.WeightedEdges) -> dict[tuple[int, int], float]:
+def as_dict(edges: ms.graphs.edges.WeightedEdges) -> dict[tuple[int, int], float]:
     return dict(zip(map(tuple, edges.graph.edges.tolist()), edges.weights.tolist(), strict=True))
 
 

@@ -101,7 +101,7 @@ def test_two_labels_and_supermodular_tables_reach_the_relaxation():
         edges = shuffle(rng, complete_edges(6) if seed % 2 else grid_edges(2, 3))
         unary = [rng.normal(size=2) for _ in range(6)]
         problem, raw = build(unary, edges, [2 * rng.normal(size=(2, 2)) for _ in edges])
-        result = AugmentingDAG(tol=1e-5).solve(problem)
+        result = AugmentingDAG(stall=1e-5).solve(problem)
         assert result.bound == pytest.approx(local_polytope_value(raw), abs=1e-4 * (1 + result.gap))
         case = make("ordered_supermodular", seed)
         assert AugmentingDAG().solve(case.problem).guarantee == "optimal", case
@@ -159,7 +159,7 @@ def test_limits_and_parameters_have_an_effect():
     problem = on_graph(ms.Graph.grid(8, 8), 4, 3)
     short = AugmentingDAG(max_iter=5).solve(problem)
     assert short.termination == "iteration_limit" and short.n_iter == 5 and short.guarantee == "within_gap"
-    full, coarse = AugmentingDAG(tol=1e-4).solve(problem), AugmentingDAG(tol=0.5).solve(problem)
+    full, coarse = AugmentingDAG(stall=1e-4).solve(problem), AugmentingDAG(stall=0.5).solve(problem)
     assert full.bound < coarse.bound < short.bound and full.n_iter > coarse.n_iter
     assert AugmentingDAG(ratio=0.1).solve(problem).n_iter != AugmentingDAG().solve(problem).n_iter
     timed = AugmentingDAG(time_limit=0.0).solve(problem)

@@ -260,11 +260,11 @@ def test_an_interrupt_leaves_a_true_message(counting, monkeypatch):
 def test_options_have_an_effect():
     problem = dense(8, 4, 2)
     for n_iter in (20, 25, 26):  # no multiple of the halves makes a run that was cut short look converged
-        cut = ConvexBP(max_iter=n_iter, tol=1e-9).solve(problem)
+        cut = ConvexBP(max_iter=n_iter, stall=1e-9).solve(problem)
         assert cut.termination == "iteration_limit" and cut.n_iter == n_iter
     short = ConvexBP(max_iter=7).solve(problem)
     assert short.termination == "iteration_limit" and short.n_iter == 7
-    loose, tight = (ConvexBP(epsilon=0.02, tol=t, max_iter=5000) for t in (1e-2, 1e-5))
+    loose, tight = (ConvexBP(epsilon=0.02, stall=t, max_iter=5000) for t in (1e-2, 1e-5))
     assert loose.solve(problem).n_iter < tight.solve(problem).n_iter
     assert len({ConvexBP(epsilon=0.05, counting=c).solve(problem).bound for c in ("trw", "uniform", "chains")}) == 3
     star = tight.solve(problem)

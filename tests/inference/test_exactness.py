@@ -20,12 +20,12 @@ from maxsum.inference import (
     ConvexBP,
     DualDecomposition,
     LinearProgram,
-    LPFinisher,
     MaxFlow,
     QPRelaxation,
 )
 from maxsum.inference.prepare import prepare
 from maxsum.inference.relaxations.decomposition import Trees
+from maxsum.inference.relaxations.finisher import LPFinisher
 
 N_BATCHES, BATCH = 10, 200
 KINDS = ("general", "potts", "unequal")

@@ -12,6 +12,7 @@ from reference.families import FAMILIES, make
 
 import maxsum as ms
 from maxsum.core.certificates.base import EliminationCertificate
+from maxsum.inference.exact import junction
 from maxsum.inference.exact.junction import MAX_AXES, JunctionTree
 from maxsum.inference.exact.tree import TreeDP
 
@@ -81,7 +82,7 @@ def test_gap_of_a_strip_agrees_with_the_independent_check():
 def test_refusal_names_width_cells_and_limit():
     problem = ms.Problem(ms.Graph.complete(30), np.zeros((30, 2)), np.eye(2))
     with pytest.raises(ms.UnsupportedProblemError, match=r"width 29 and 2.1e\+09 table cells.*6.7e\+07 table cells"):
-        JunctionTree().solve(problem)
+        JunctionTree(max_cells=2**26).solve(problem)
     strip = ms.Problem(ms.Graph.grid(3, 5), np.zeros((15, 2)), np.eye(2))
     assert JunctionTree().supports(strip)
     assert "max_cells" in JunctionTree(max_cells=20).supports(strip).reason
@@ -94,7 +95,7 @@ def test_refusal_names_width_cells_and_limit():
 def test_wide_graphs_are_refused_at_once(graph, n_labels, width):
     problem = ms.Problem(graph, np.zeros((graph.n_nodes, n_labels)), np.zeros((n_labels, n_labels)))
     start = time.perf_counter()
-    support = JunctionTree().supports(problem)
+    support = JunctionTree(max_cells=2**26).supports(problem)
     assert not support and f"at least width {width}," in support.reason
     assert time.perf_counter() - start < 5
 
@@ -154,3 +155,52 @@ def test_warm_start_with_the_optimum_keeps_it():
     first = JunctionTree().solve(case.problem)
     again = JunctionTree().solve(case.problem, init=first)
     assert again.guarantee == "optimal" and np.array_equal(again.labels, first.labels)
+
+
+def binary_grid(side):
+    rng, graph = np.random.default_rng(0), ms.Graph.grid(side, side)
+    return ms.Problem(graph, rng.normal(size=(side**2, 2)), rng.normal(size=(graph.n_edges, 2, 2)))
+
+
+def test_grids_are_eliminated_along_their_diagonals():
+    """The order of least fill has width 25 and seven times the cells."""
+    order = junction._order(binary_grid(18), 1e9)
+    assert order.width == 18 and order.cells < 4e7
+    assert sorted(order.nodes) == list(range(18 * 18))
+
+
+def test_the_other_order_has_the_same_optimum(monkeypatch):
+    problem, same = binary_grid(14), binary_grid(14)
+    result = JunctionTree().solve(problem)
+    monkeypatch.setattr(junction, "_TUNING", dataclasses.replace(junction._TUNING, many_cells=2**60))
+    known = JunctionTree().solve(same)
+    assert junction._order(problem, 1e9).width == 14 < junction._order(same, 1e9).width
+    assert result.guarantee == "optimal" and result.score == known.score
+    result.verify(problem)
+
+
+def test_tables_take_the_memory_there_is(monkeypatch):
+    problem = binary_grid(14)
+    need = junction.elimination_bytes(problem, junction._order(problem, 1e9))
+    for room, ok in ((2.1 * need, True), (1.9 * need, False)):
+        monkeypatch.setattr(junction, "available", lambda room=room: (room, "a test"))
+        support = JunctionTree().supports(binary_grid(14))
+        assert bool(support) == ok and (junction.affordable_order(binary_grid(14), 1e9) is not None) == ok
+        assert JunctionTree(max_cells=10**9).supports(problem)
+    assert "half of the memory that is left" in support.reason
+    assert junction.affordable_order(problem, 0.0) is None
+
+
+def test_the_memory_that_is_announced_is_what_it_takes():
+    import tracemalloc
+
+    problem = binary_grid(15)
+    need = junction.elimination_bytes(problem, junction._order(problem, 1e9))
+    JunctionTree().solve(binary_grid(4))
+    tracemalloc.start()
+    try:
+        JunctionTree().solve(problem)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.5 * need < peak < 1.25 * need

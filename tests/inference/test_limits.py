@@ -94,9 +94,9 @@ def test_the_stages_of_solve_share_what_is_left_without_compiling(time, monkeypa
     limits = []
 
     class Recorder(BranchAndBound):
-        def solve(self, problem, init=None, callback=None):
+        def solve(self, problem, init=None, callback=None, *, gap=None):
             limits.append(self.time_limit)
-            return super().solve(problem, init, callback)
+            return super().solve(problem, init, callback, gap=gap)
 
     monkeypatch.setattr(dispatch, "BranchAndBound", Recorder)
     monkeypatch.setattr(dispatch, "_finisher_fits", lambda problem: False)
@@ -246,12 +246,12 @@ def test_a_quadratic_relaxation_that_cannot_be_set_up_in_time_is_not_begun(monke
     result.certificate.verify(problem, result.labels, result.score, result.bound)
 
 
-@pytest.mark.parametrize("name", [name for name in ms.inference.SOLVERS if name not in ("TreeDP", "Exhaustive")])
+@pytest.mark.parametrize("name", [name for name in ms.inference.registry.SOLVERS if name not in ("TreeDP", "Exhaustive")])
 def test_a_limit_of_nothing_still_gives_a_checked_answer(name, time):
     graph = ms.Graph.grid(4, 4)
     tables = 0.3 * np.eye(2)
     problem = ms.Problem(graph, np.random.default_rng(1).normal(size=(16, 2)), tables=tables)
-    solver = ms.inference.SOLVERS[name]
+    solver = ms.inference.registry.SOLVERS[name]
     if not solver().supports(problem):
         pytest.skip(f"{name} does not take it")
     if "time_limit" not in solver.__dataclass_fields__:

@@ -1,10 +1,14 @@
 """solve(): which row fires, limits, names."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.inference import SOLVERS, TRWS, list_solvers
+from maxsum.inference import TRWS, BranchAndBound, dispatch, list_solvers
+from maxsum.inference.exact import junction, search
+from maxsum.inference.registry import SOLVERS
 
 
 def problem_of(graph, n_labels, tables, seed=0, **more):
@@ -42,7 +46,7 @@ def test_solvers_by_name_and_object_with_a_time_limit():
     assert ms.solve(problem, "TRWS").solver == "TRWS"
     assert ms.solve(problem, TRWS(max_iter=3)).n_iter <= 3
     open_gap = problem_of(ms.Graph.complete(8), 3, -np.eye(3))
-    assert ms.solve(open_gap, TRWS(tol=-1.0, max_iter=10**9), time_limit=0.05).termination == "time_limit"
+    assert ms.solve(open_gap, TRWS(stall=-1.0, max_iter=10**9), time_limit=0.05).termination == "time_limit"
     with pytest.raises(ms.InvalidParameterError, match="no solver 'Viterbi'; known are TreeDP"):
         ms.solve(problem, "Viterbi")
 
@@ -68,3 +72,96 @@ def test_a_time_limit_covers_both_stages():
 def test_an_empty_problem_has_an_empty_answer():
     result = ms.solve(ms.Problem(ms.Graph.from_edges([], 0), np.zeros((0, 3))))
     assert result.labels.shape == (0,) and result.score == 0 and result.guarantee == "optimal"
+
+
+# ---- how far it goes ---------------------------------------------------------------------------------------------
+
+
+def spin_glass(side, seed=0):
+    """Couplings of both signs: the linear relaxation leaves a fifth of the score open."""
+    graph = ms.Graph.grid(side, side)
+    sign = np.random.default_rng(seed).choice([-1.0, 1.0], size=graph.n_edges)
+    unary = 0.01 * np.random.default_rng(seed).normal(size=(side**2, 2))
+    return ms.Problem(graph, unary, tables=sign[:, None, None] * np.eye(2))
+
+
+@pytest.fixture
+def tune(monkeypatch):
+    """Changes tuning constants of a module for one test."""
+
+    def change(module, **constants):
+        monkeypatch.setattr(module, "_TUNING", replace(module._TUNING, **constants))
+
+    return change
+
+
+def test_large_problems_stop_at_a_small_gap_and_small_ones_are_proven(tune):
+    tune(dispatch, search_seconds=1.0)
+    large, small = (problem_of(ms.Graph.grid(n, n), 5, 0.3 * np.eye(5)) for n in (60, 12))
+    result = ms.solve(large)
+    assert result.termination == "converged" and result.guarantee == "within_gap" and 1e-9 < result.relative_gap <= 1e-5
+    further = ms.solve(large, gap=0)
+    assert further.relative_gap < result.relative_gap
+    assert ms.solve(large, gap=1e-2).n_iter < result.n_iter
+    assert ms.solve(small).guarantee == "optimal"
+
+
+def test_a_large_problem_that_stalls_is_searched_locally_alone(monkeypatch):
+    rng, graph = np.random.default_rng(0), ms.Graph.grid(40, 40)
+    problem = problem_of(graph, 3, rng.normal(size=(graph.n_edges, 3, 3)))
+    monkeypatch.setattr(dispatch, "BranchAndBound", lambda **_: pytest.fail("an exact search was begun"))
+    result = ms.solve(problem)
+    assert result.solver == "LocalSearch" and result.termination == "stalled" and "time limit" not in result.message
+    assert result.gap < 0.7 * TRWS().solve(problem).gap
+    assert np.array_equal(result.labels, ms.solve(problem).labels)
+    result.verify(problem)
+
+
+@pytest.mark.parametrize("gap", [None, 0.0, 1e-3])
+def test_nobody_says_time_limit_where_none_was_given(gap, tune):
+    tune(dispatch, search_seconds=0.2)
+    rng, graph = np.random.default_rng(0), ms.Graph.complete(40)
+    problem = problem_of(graph, 5, rng.normal(size=(graph.n_edges, 5, 5)))
+    result = ms.solve(problem, gap=gap)
+    assert result.termination == "stalled" and "time limit" not in result.message and "stalled" in result.message
+    assert "time_limit" in result.message  # the way to give it more
+    assert ms.solve(problem, gap=gap, time_limit=0.2).termination == "time_limit"
+
+
+def test_hard_constraints_of_a_large_problem_are_searched():
+    """A map that TRW-S cannot colour: moves that repair a labelling are no proof of one."""
+    graph = ms.Graph.grid(20, 20)
+    problem = problem_of(graph, 3, np.where(np.eye(3, dtype=bool), -np.inf, 0.0))
+    assert np.isfinite(ms.solve(problem).score)
+
+
+def test_elimination_comes_where_search_does_not_end(monkeypatch):
+    problem = spin_glass(18)
+    result = ms.solve(problem)
+    assert result.solver == "JunctionTree" and result.guarantee == "optimal"
+    assert TRWS().solve(problem).relative_gap > 0.1
+    monkeypatch.setattr(junction, "available", lambda: (10**6, "a test"))
+    assert ms.solve(problem_like(problem)).solver != "JunctionTree"
+
+
+def problem_like(problem):
+    """The same problem without what was found out about it."""
+    return ms.Problem(problem.graph, problem.unary, tables=problem.tables)
+
+
+def test_elimination_is_not_begun_where_it_takes_too_long(tune):
+    tune(dispatch, search_seconds=0.3)
+    result = ms.solve(spin_glass(18))
+    assert result.solver != "JunctionTree" and result.termination == "stalled"
+
+
+def test_a_search_of_many_nodes_ends_when_its_memory_is_full(tune):
+    tune(search, few_nodes=10, waiting_copies=4, waiting_floor=0)
+    problem = spin_glass(14)
+    boxes = search._most_waiting(problem)
+    assert boxes == 4
+    result = BranchAndBound().solve(problem)
+    assert result.termination == "stalled" and "fill the memory" in result.message and result.guarantee == "within_gap"
+    result.verify(problem)
+    limited = BranchAndBound(time_limit=0.3).solve(problem)
+    assert limited.termination == "time_limit" and limited.score >= result.score

@@ -35,7 +35,7 @@ def test_one_pass_over_a_chain_is_exact_up_to_the_order():
 def test_the_bound_reaches_the_lp_value_on_potts_grids(seed):
     problem = random_grid(6, 3, seed, table=0.5 * np.eye(3))
     lp = LinearProgram().solve(problem).certificate.bound(problem)
-    result = TRWS(max_iter=3000, tol=1e-6).solve(problem)
+    result = TRWS(max_iter=3000, stall=1e-6).solve(problem)
     assert lp - 1e-6 <= result.bound <= lp + 0.05
 
 

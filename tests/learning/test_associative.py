@@ -204,7 +204,7 @@ def test_every_learner_reaches_the_enumerated_optimum(n_labels, cliques):
     ]
     learners += [(RegionBundle(tol=1e-6), LPObjective), (CompactQP(tol=1e-6), LPObjective)]
     for learner, kind in learners:
-        objective = kind(model, C=5.0)
+        objective = kind(model, C=2.5)
         result = learner.fit(objective)
         assert result.objective == pytest.approx(expected, rel=2e-6), (learner, kind)
         assert result.lower_bound <= expected * (1 + 1e-7)
@@ -267,7 +267,7 @@ def test_a_weight_that_wants_to_be_negative():
     assert model.n_weights == 2
     expected = solve_margin_model(model, np.full(4, 2.5), 1e-7).value
     for learner in (BlockFrankWolfe(tol=1e-7), CuttingPlane(tol=1e-7), RegionBundle(tol=1e-7), CompactQP(tol=1e-7)):
-        objective = LPObjective(model, C=10.0)
+        objective = LPObjective(model, C=2.5)
         result = learner.fit(objective)
         assert result.objective == pytest.approx(expected, rel=1e-6)
         assert result.objective < 0.9 * objective.primal(np.zeros(2), np.full(4, 6.0))

@@ -17,8 +17,9 @@ from maxsum.learning.dual.compact_program import Program, n_nonzeros
 from maxsum.learning.learners import compact_qp
 from maxsum.learning.learners.compact_qp import CompactQP
 from maxsum.learning.proofs.message_slacks import message_slacks
-from maxsum.models import GraphModel, GraphSample, JointModel
+from maxsum.models import GraphModel, GraphSample
 from maxsum.models.bound import FORBIDDEN
+from maxsum.models.joint_model import JointModel
 from maxsum.models.multilabel import MultiLabelModel
 
 LOOPY = {

@@ -68,7 +68,7 @@ def test_correct_reaches_the_optimum_over_the_kept_planes(explicit, potentials, 
     assert store.certificate().lower_bound(objective) == pytest.approx(dual, rel=1e-9)
     gain, _ = store.ascend(np.arange(4), 1, 10, 0.0, 0.0, 0.0, 1e-300, np.zeros(4))
     assert 0 <= gain <= 1e-6 * dual
-    assert store.correct(1e-10) >= dual
+    assert store.correct(1e-10) >= dual * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("potentials", ["general", "associative"])

@@ -16,7 +16,6 @@ from maxsum.learning import (
     BlockFrankWolfe,
     CompactQP,
     CuttingPlane,
-    DualCertificate,
     LikelihoodObjective,
     LPObjective,
     MarginObjective,
@@ -26,6 +25,7 @@ from maxsum.learning import (
     SmoothedLP,
     TrivialObjective,
 )
+from maxsum.learning.certificate import DualCertificate
 from maxsum.learning.oracles.relaxed import Relaxed
 from maxsum.models import Convex, GraphModel, GraphSample
 
@@ -69,7 +69,7 @@ def smooth(kind):
         objective = QPObjective(Convex().bind(bound()), C=5.0)
         return objective, ProjectedQuasiNewton(tol=1e-5).fit(objective)
     if kind == "smoothed":
-        objective = LPObjective(bound(TRIANGLE), C=5.0, smoothing=0.3)
+        objective = LPObjective(bound(TRIANGLE), C=5.0 / 3, smoothing=0.3)
         return objective, SmoothedLP(tol=1e-5).fit(objective)
     objective = LikelihoodObjective(
         bound(TRIANGLE if "loopy" in kind else None), C=5.0, max_cells=0 if kind == "loopy bound" else 2**15

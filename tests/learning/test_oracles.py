@@ -16,10 +16,12 @@ from maxsum.learning import BlockFrankWolfe, CuttingPlane, MarginObjective
 from maxsum.learning.dual.planes import PlaneStore
 from maxsum.learning.oracles.base import Effort
 from maxsum.learning.oracles.bracket import BracketOracle
+from maxsum.learning.oracles.enumeration import EnumerationOracle
 from maxsum.learning.oracles.exact import ForestOracle
 from maxsum.learning.oracles.solver import SolverOracle
 from maxsum.losses import Hamming
-from maxsum.models import GraphModel, GraphSample, JointModel
+from maxsum.models import GraphModel, GraphSample
+from maxsum.models.joint_model import JointModel
 
 FOREST = ms.Graph.from_edges([(1, 0), (1, 2), (3, 4)], n_nodes=6)
 LOOPY = ms.Graph.grid(2, 3)
@@ -45,9 +47,11 @@ def every_plane(objective):
         (FOREST, ForestOracle, {}),
         (FOREST, ForestOracle, {"bias": True, "symmetric": True}),
         (FOREST, ForestOracle, {"homogeneous": False}),
-        (LOOPY, SolverOracle, {}),
+        (LOOPY, EnumerationOracle, {}),
+        (LOOPY, EnumerationOracle, {"homogeneous": False, "bias": True}),
         (LOOPY, BracketOracle, {"oracle": "bracket"}),
-        (LOOPY, SolverOracle, {"potentials": "supermodular"}),
+        (LOOPY, SolverOracle, {"oracle": "JunctionTree"}),
+        (LOOPY, EnumerationOracle, {"potentials": "supermodular"}),
         (LOOPY, SolverOracle, {"oracle": "TRWS"}),
     ],
     ids=str,

@@ -110,7 +110,7 @@ def test_the_rule_15_does_not_hold_where_nothing_was_solved(options):
     images, masks = make_shape_sorter(2, 12, 12, random_state=0)
     samples = [GraphSample(colour_codes(image, 2).ravel(), ms.Graph.grid(12, 12)) for image in images]
     model = GraphModel(features=Codes(64)).bind(samples, [np.ravel(mask) for mask in masks], list(range(6)))
-    result = ProximalPoint(eps=1e-6, tol=1e-3, max_iter=8, **options).fit(LPObjective(model))
+    result = ProximalPoint(eps=1e-6, tol=1e-3, max_iter=8, **options).fit(LPObjective(model, C=0.5))
     assert result.termination == Termination.iteration_limit and "(15)" not in result.message
     assert [own for own in result.extra["steps"] if own[1] == own[0]], "there were null steps"
     if options["inner"] > 1:
@@ -281,7 +281,8 @@ def test_forbidden_pairs_are_refused():
 @pytest.mark.parametrize("slacks", ["trees", "n"])
 def test_joint_features_and_nodes_of_two_types(slacks):
     from maxsum.learning.objectives.lp import LPObjective
-    from maxsum.models import GraphModel, GraphSample, JointModel
+    from maxsum.models import GraphModel, GraphSample
+    from maxsum.models.joint_model import JointModel
 
     random = np.random.default_rng(0)
     graph = ms.Graph.from_edges([(0, 1), (1, 2), (2, 0)])

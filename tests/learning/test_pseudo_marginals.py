@@ -22,7 +22,7 @@ GRAPHS = {
 }
 
 
-def objective(graph="cycle", n_labels=3, potentials="general", repulsive=True, C=5.0, seed=0, n_examples=3):
+def objective(graph="cycle", n_labels=3, potentials="general", repulsive=True, C=5.0 / 3, seed=0, n_examples=3):
     random = np.random.default_rng(seed)
     net = GRAPHS[graph]
     samples, labels = [], []
@@ -121,7 +121,7 @@ def test_only_what_differs_from_the_truth_is_stored():
 
 
 def test_joint_features():
-    from maxsum.models import JointModel
+    from maxsum.models.joint_model import JointModel
 
     random = np.random.default_rng(0)
     graph = GRAPHS["cycle"]

@@ -15,18 +15,11 @@ import pytest
 from learning.shard_data import MemorySource, chains, grids
 
 from maxsum.core.errors import CertificateError, CheckpointError, ExecutorError, InvalidParameterError, UnsupportedProblemError
-from maxsum.executors.base import as_executor
-from maxsum.learning import (
-    AggregatedObjective,
-    BlockFrankWolfe,
-    CuttingPlane,
-    Processes,
-    ShardAscent,
-    ShardedObjective,
-    Threads,
-)
+from maxsum.executors.base import Processes, Threads, as_executor
+from maxsum.learning import BlockFrankWolfe, CuttingPlane, ShardAscent
 from maxsum.shards import state as shard_state
-from maxsum.shards.ascent import seated
+from maxsum.shards.ascent import ShardedObjective, seated
+from maxsum.shards.objectives import AggregatedObjective
 from maxsum.shards.tasks import forget, opened, shard_objective, tree_nodes, tree_sum
 
 
@@ -36,12 +29,12 @@ def train(source, executor=None, **kwargs):
 
 
 CASES = {
-    "free": lambda: MemorySource(*chains(40), 6, C=10.0),
-    "biased": lambda: MemorySource(*chains(30, 3), 5, C=3.0, bias=True),
-    "nonnegative": lambda: MemorySource(*chains(30), 5, C=5.0, potentials="associative"),
-    "rows": lambda: MemorySource(*chains(30), 5, C=5.0, potentials="supermodular"),
-    "cycles": lambda: MemorySource(*grids(8, 3), 4, C=1.0),
-    "lp": lambda: MemorySource(*grids(8, 3), 4, C=1.0, surrogate="lp"),
+    "free": lambda: MemorySource(*chains(40), 6, C=0.25),
+    "biased": lambda: MemorySource(*chains(30, 3), 5, C=0.1, bias=True),
+    "nonnegative": lambda: MemorySource(*chains(30), 5, C=0.17, potentials="associative"),
+    "rows": lambda: MemorySource(*chains(30), 5, C=0.17, potentials="supermodular"),
+    "cycles": lambda: MemorySource(*grids(8, 3), 4, C=0.125),
+    "lp": lambda: MemorySource(*grids(8, 3), 4, C=0.125, surrogate="lp"),
 }
 
 

@@ -13,17 +13,10 @@ import maxsum as ms
 from maxsum.core.errors import CertificateError, CheckpointError
 from maxsum.datasets import write_shards
 from maxsum.estimators.sharded import LabelerSource
-from maxsum.learning import (
-    AggregatedObjective,
-    BlockFrankWolfe,
-    CuttingPlane,
-    Processes,
-    ProjectedQuasiNewton,
-    ShardAscent,
-    ShardedObjective,
-    path,
-)
-from maxsum.shards.objectives import ShardedSmooth
+from maxsum.executors.base import Processes
+from maxsum.learning import BlockFrankWolfe, CuttingPlane, ProjectedQuasiNewton, ShardAscent, path
+from maxsum.shards.ascent import ShardedObjective
+from maxsum.shards.objectives import AggregatedObjective, ShardedSmooth
 
 UP_AND_DOWN = [1.0, 20.0, 0.3, 5.0]
 TOL = 1e-3

@@ -8,8 +8,8 @@ import pickle
 import numpy as np
 import pytest
 
+from maxsum.executors.base import Processes
 from maxsum.executors.transport import _LARGE, fetch, received, store, work_beside
-from maxsum.learning import Processes
 from maxsum.shards.tasks import Sum
 
 VALUES = {

@@ -13,8 +13,9 @@ from maxsum import Graph, InvalidProblemError, MaxsumError
 from maxsum.core.consistency import is_strictly_trivial
 from maxsum.inference import solve
 from maxsum.learning import CuttingPlane, Perceptron, TrivialObjective
-from maxsum.models import GraphModel, GraphSample, JointModel
+from maxsum.models import GraphModel, GraphSample
 from maxsum.models.bound import BoundModel
+from maxsum.models.joint_model import JointModel
 
 GRAPHS = (Graph.from_edges([(0, 1), (2, 1), (0, 2)], n_nodes=4), Graph.chain(3), Graph.chain(1))
 

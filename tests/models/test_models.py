@@ -15,7 +15,8 @@ from maxsum.inference import MaxFlow
 from maxsum.kernels.design import difference
 from maxsum.kernels.planes import largest_difference
 from maxsum.losses import Hamming
-from maxsum.models import Codes, Cone, Dense, Dicts, GraphModel, GraphSample, Hashed, JointModel, Kernel
+from maxsum.models import Codes, Cone, Dense, Dicts, GraphModel, GraphSample, Hashed, Kernel
+from maxsum.models.joint_model import JointModel
 
 WORDS = ("dog", "cat", "fish")
 

@@ -11,7 +11,8 @@ from parts.parts_samples import loose_problem
 
 import maxsum as ms
 from maxsum.core.files.arrays import map_arrays, write_arrays
-from maxsum.parts import Cuts, PartsWriter, grow_parts, open_parts, solve_parts, tile_parts, write_grid, write_parts
+from maxsum.parts import grow_parts, open_parts, solve_parts, tile_parts, write_grid, write_parts
+from maxsum.parts.writer import Cuts, PartsWriter
 
 
 @pytest.mark.parametrize("size", [1, 7, 40])

@@ -52,7 +52,7 @@ def test_passes_are_those_of_the_whole_graph(tmp_path, size, constant):
     assert schedule(2, 2) == [(0, 0, f), (1, 0, f + b), (0, 1, b + f), (1, 2, f + b), (0, 3, b)]
     engine.label()
     engine.save(engine.generation, engine.labels, 0.0)
-    found = ms.parts.PartsCertificate(engine.source, engine.work).messages()
+    found = ms.parts.solve.PartsCertificate(engine.source, engine.work).messages()
     np.testing.assert_allclose(found.edge, messages.edge, atol=1e-7)
 
 

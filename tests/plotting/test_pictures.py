@@ -124,7 +124,7 @@ def test_pairwise_of_several_labels_is_their_attraction(fitted):
     (axis,) = plot_pairwise(fitted["table"], classes=["a", "b", "c", "d"])
     drawn = np.ma.filled(axis.images[0].get_array().astype(float), np.nan)
     assert np.isnan(np.diag(drawn)).all()
-    for (u, v), g in zip(fitted["table"].graph_.edges, fitted["table"].coef_blocks_["edge"], strict=True):
+    for (u, v), g in zip(fitted["table"].graph_.edges, fitted["table"].coef_blocks_["edges"], strict=True):
         assert drawn[u, v] == drawn[v, u] == pytest.approx(g[0, 0] + g[1, 1] - g[0, 1] - g[1, 0])
     assert [label.get_text() for label in axis.get_xticklabels()] == ["a", "b", "c", "d"]
 

@@ -75,7 +75,7 @@ def test_numbers_are_those_of_the_result(written, name):
 
 def test_confusion_counts_every_node(written):
     _, html, estimator, X, y = written["sequence"]
-    found = ms.report.gather(estimator, X, y, verify=False)
+    found = ms.report.evidence.gather(estimator, X, y, verify=False)
     counts = found.confusion()
     true = [label for line in y for label in line]
     pred = [label for line in estimator.predict(X) for label in line]
@@ -151,12 +151,12 @@ def test_a_broken_certificate_is_told(tmp_path):
     page = parse(ms.report.write_report(tmp_path / "a.html", tag, X, y, n_examples=0).read_text(encoding="utf-8"))
     assert any(text.startswith("✗ does not hold: the multipliers") for text in page.texts("p"))
     tag.result_ = replace(whole, lower_bound=whole.objective)
-    verdict = ms.report.gather(tag, X, y).training
+    verdict = ms.report.evidence.gather(tag, X, y).training
     assert verdict.holds is False and "the claimed lower bound is" in verdict.words
     tag.result_ = replace(whole, certificate=None)
-    assert ms.report.gather(tag, X, y).training.holds is None
+    assert ms.report.evidence.gather(tag, X, y).training.holds is None
     tag.result_ = whole
-    assert ms.report.gather(tag, X, y).training.holds is True
+    assert ms.report.evidence.gather(tag, X, y).training.holds is True
     del tag.objective_
     assert "training data are not at hand" in _training(tag).words
 
@@ -179,13 +179,13 @@ def test_unknown_and_unseen_labels():
     tag, X, y = tagger()
     y = [list(line) for line in y]
     y[0][0], y[1][1] = None, "FOREIGN"
-    found = ms.report.gather(tag, X, y, verify=False)
+    found = ms.report.evidence.gather(tag, X, y, verify=False)
     assert found.names[-1] == "(not a class)" and found.truth[0][0] == -1
     assert found.known.sum() == 59 and found.confusion()[-1].sum() == 1
     several, X, Y = classifier()
     Y = np.ma.masked_array(Y, mask=np.zeros(Y.shape, dtype=bool))
     Y[0, 0] = np.ma.masked
-    assert ms.report.gather(several, X, Y, verify=False).known.sum() == Y.size - 1
+    assert ms.report.evidence.gather(several, X, Y, verify=False).known.sum() == Y.size - 1
 
 
 def test_bad_input(tmp_path):

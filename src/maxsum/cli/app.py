@@ -90,6 +90,7 @@ def _code(result: Result) -> int:
 def solve(
     file: ProblemFile,
     solver: Annotated[str | None, typer.Option(metavar="NAME", help="A solver that `maxsum info FILE` lists.")] = None,
+    gap: Annotated[float | None, typer.Option(metavar="G", min=0.0, help="Stop at a proven relative gap of G.")] = None,
     time_limit: LimitOption = None,
     values: ValuesOption = None,
     format: FormatOption = None,
@@ -107,7 +108,7 @@ def solve(
         problem = _read(file, format, values)
         chosen = None if solver is None else known_solver(solver)
         with Progress(not json if progress is None else progress, time_limit, force=bool(progress)) as line:
-            result = _solve(problem, chosen, time_limit, line)
+            result = _solve(problem, chosen, time_limit, line, gap)
         if out is not None:
             from ..core.certificates.answers import save_answer
 
@@ -119,10 +120,10 @@ def solve(
     raise typer.Exit(_code(result))
 
 
-def _solve(problem: Problem, solver: Any, time_limit: float | None, callback: Any) -> Result:
+def _solve(problem: Problem, solver: Any, time_limit: float | None, callback: Any, gap: float | None = None) -> Result:
     from .. import inference
 
-    return inference.solve(problem, solver, time_limit=time_limit, callback=callback)
+    return inference.solve(problem, solver, gap=gap, time_limit=time_limit, callback=callback)
 
 
 def _in_costs(file: Path, format: str | None, values: Values | None) -> bool:

@@ -52,7 +52,7 @@ def is_model(file: Path) -> bool:
 
 def known_solver(name: str) -> str:
     """The exact name of a solver, whatever the case it was typed in."""
-    from ..inference import SOLVERS
+    from ..inference.registry import SOLVERS
 
     by_name = {known.lower(): known for known in SOLVERS}
     if name.lower() not in by_name:

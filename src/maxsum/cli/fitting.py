@@ -27,7 +27,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "multilabel": {},
     "graph": {"potentials": "auto"},
 }
-N_VALUES = 14
+N_VALUES = 10
 # Seconds of a check though training has used up all of --time-limit: an unchecked proof is worth less than a command that ends
 # a little earlier.
 _LEAST_SECONDS = 2.0
@@ -90,7 +90,7 @@ def make_plan(paths: list[Path], options: dict[str, Any], sets: dict[str, Any]) 
         raise InvalidParameterError(
             "C is given beside cv, which chooses it; leave one of them out, or give values to choose from as Cs."
         )
-    if not cv and (extra := {"Cs", "cv", "cv_tol"} & set(parameters)):
+    if not cv and (extra := {"Cs", "cv", "cv_tol", "scoring", "folds"} & set(parameters)):
         raise InvalidParameterError(f"{', '.join(sorted(extra))} given without cv; say --cv to choose C.")
     return Plan(data, Path(out), task, _DEFAULTS[task] | parameters, reader, cv)
 
@@ -199,8 +199,6 @@ def make_estimator(plan: Plan, form: Form, content: Content) -> Any:
     import maxsum
 
     own = dict(plan.parameters)
-    if not plan.cv:
-        own.setdefault("C", default_C(plan.task, content))
     if plan.task == "image":
         found = {int(label) for mask in content.y for label in np.unique(mask)} - {-1}
         own["classes"] = [as_int(label) for label in own["classes"]] if "classes" in own else sorted(found)
@@ -216,14 +214,6 @@ def make_estimator(plan: Plan, form: Form, content: Content) -> Any:
                 f"{name} is no parameter of {type(estimator).__name__}; leave it out for {plan.task} data."
             )
     return estimator.set_params(**own)
-
-
-def default_C(task: str, content: Content) -> float:
-    """The number of samples, so that each weighs 1; for images and graphs, whose losses are large, 100 over their mean size."""
-    if task in ("sequence", "multilabel"):
-        return float(len(content.names))
-    n_nodes = sum(np.size(own) if isinstance(own, np.ndarray) else len(own) for own in content.y)
-    return float(f"{100 * len(content.names) / max(n_nodes, 100):.3g}")
 
 
 def as_int(label: Any) -> int:

@@ -40,17 +40,14 @@ def fit(
     learner: Annotated[str | None, typer.Option(help="BlockFrankWolfe, CuttingPlane, ...; by surrogate by default.")] = None,
     C: Annotated[
         float | None,
-        typer.Option(
-            "--C",
-            help="Weight of the slacks; by default the number of samples, for images and graphs 100 over their mean size.",
-        ),
+        typer.Option("--C", help="Weight of the slacks against half the squared norm of the weights."),
     ] = None,
     cv: Annotated[bool | None, typer.Option("--cv", help="Choose C by cross-validation.")] = None,
     Cs: Annotated[str | None, typer.Option("--Cs", metavar="1,10,...", help="Values to choose from, with --cv.")] = None,
     tol: Annotated[float | None, typer.Option(help="Relative gap at which training stops.")] = None,
     max_iter: Annotated[int | None, typer.Option(help="Passes over the samples.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Another seed, another order of samples.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Threads; -1 for one a core.")] = None,
+    random_state: Annotated[int | None, typer.Option(help="Another seed, another order of samples.")] = None,
+    n_jobs: Annotated[int | None, typer.Option(help="Threads; -1 for one a core.")] = None,
     classes: Annotated[str | None, typer.Option(metavar="a,b,...", help="All classes, where the data may lack some.")] = None,
     labels: Annotated[str | None, typer.Option(metavar="N|first:N|a,b,...", help="Columns of a table that are labels.")] = None,
     edges: Annotated[str | None, typer.Option(metavar="FILE", help="List of edges, where DATA is a table of nodes.")] = None,
@@ -103,7 +100,7 @@ def fit(
 
     options = {
         "out": out, "task": task, "potentials": potentials, "surrogate": surrogate, "learner": learner, "C": C, "cv": cv, "Cs": Cs,
-        "tol": tol, "max_iter": max_iter, "seed": seed, "jobs": jobs, "classes": classes, "labels": labels, "edges": edges,
+        "tol": tol, "max_iter": max_iter, "random_state": random_state, "n_jobs": n_jobs, "classes": classes, "labels": labels, "edges": edges,
         "time_limit": time_limit,
     }  # fmt: skip
     with exit_codes(), contextlib.ExitStack() as stack:
@@ -113,7 +110,7 @@ def fit(
             plan = make_plan(paths or [], options, read_sets(set_ or []))
             if scheduler is not None or workers is not None:
                 raise InvalidParameterError(
-                    "--scheduler and --workers are for --shards FOLDER; --jobs sets the threads of other data."
+                    "--scheduler and --workers are for --shards FOLDER; --n-jobs sets the threads of other data."
                 )
         else:
             plan, dataset = sharding.make_shard_plan(paths or [], shards, options, read_sets(set_ or []))
@@ -161,10 +158,10 @@ def _settings(wanted: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from .options import KEYS
+    from .options import keys
 
     table = Table("setting", "what it is", "for", box=SIMPLE_HEAD)
-    for name, key in KEYS.items():
+    for name, key in keys().items():
         table.add_row(name, escape(key.what), "" if len(key.tasks) == 4 else ", ".join(key.tasks))
     Console().print(table)
     raise typer.Exit

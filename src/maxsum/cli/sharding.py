@@ -10,9 +10,7 @@ from typing import Any
 from ..core.errors import CheckpointError, InvalidParameterError
 from ..shards.dataset import MANIFEST, ShardedDataset
 from .fitting import Fitted, Plan, check_out, make_plan, train
-from .forms import Content
-
-_ESTIMATORS = {"sequence": "SequenceLabeler", "image": "GridLabeler", "graph": "GraphLabeler"}
+from .forms import ESTIMATORS, Content
 
 
 class Traffic:
@@ -35,7 +33,7 @@ def is_sharded(path: Path) -> bool:
 @contextlib.contextmanager
 def workers(scheduler: str | None, n_workers: int | None) -> Iterator[Any]:
     """Who works: a Dask cluster, processes of this machine, or this process."""
-    from ..learning import Processes, Serial, as_executor
+    from ..executors.base import Processes, Serial, as_executor
 
     if scheduler is not None and n_workers is not None:
         raise InvalidParameterError("--scheduler and --workers are given; wanted one of them: a cluster has its own workers.")
@@ -80,9 +78,7 @@ def fit_shards(
     if checkpoint is not None and not resume and checkpoint.is_dir() and any(checkpoint.iterdir()):
         raise CheckpointError(f"the checkpoint folder {checkpoint} is not empty. Say --resume to go on from it, or remove it.")
     own = dict(plan.parameters)
-    small = dataset.kind == "sequence"
-    own.setdefault("C", float(dataset.n_samples) if small else 100.0 * dataset.n_samples / max(dataset.n_nodes, 100))
-    estimator = getattr(maxsum, _ESTIMATORS[dataset.kind])().set_params(**own)
+    estimator = getattr(maxsum, ESTIMATORS[dataset.kind])().set_params(**own)
     told = train(estimator, (dataset,), callback, checkpoint, seconds, executor=executor)
     result = estimator.result_
     words = f"{dataset.n_samples} samples of kind {dataset.kind} in {dataset.n_shards} shards"

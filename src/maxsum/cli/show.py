@@ -21,7 +21,7 @@ from ..core.problem import Problem
 from ..core.result import Guarantee, Result
 
 if TYPE_CHECKING:
-    from ..inference import Support
+    from ..inference.base import Support
     from .demo import Learned, NoisyImage
 
 _COLOURS = {

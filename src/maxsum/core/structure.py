@@ -49,6 +49,9 @@ class Structure:
         No node has more than two labels.
     supermodular : bool
         Every table satisfies ``g(k,l) + g(k+1,l+1) >= g(k,l+1) + g(k+1,l)`` in the given order of labels.
+    strictly_supermodular : bool
+        The same with ``>``, beyond rounding, for tables without ``-inf``: then the solutions of the linear relaxation are the optimal
+        labellings, and one that is unique has a strictly trivial equivalent (Franc & Savchynskyy 2008).
     witness : Witness or None
         Why it is not supermodular.
     associative : bool
@@ -70,6 +73,7 @@ class Structure:
     forest: bool
     binary: bool
     supermodular: bool
+    strictly_supermodular: bool
     witness: Witness | None
     associative: bool
     potts: bool
@@ -94,6 +98,7 @@ def analyse(problem: Problem) -> Structure:
         forest=graph.is_forest,
         binary=problem.n_labels <= 2,
         supermodular=witness is None,
+        strictly_supermodular=witness is None and _is_strict(problem),
         witness=witness,
         associative=associative,
         potts=potts,
@@ -110,11 +115,7 @@ def supermodularity_witness(problem: Problem) -> Witness | None:
     if not problem.n_edges or problem.n_labels < 2:
         return None
     u, v = problem.graph.edges.T
-    sign = np.sign(problem.edge_weight).astype(np.int64)
-    sides = (problem.n_states[u].astype(np.int64), problem.n_states[v].astype(np.int64))
-    n = problem.n_labels + 1
-    code = ((problem.edge_table * 3 + sign + 1) * n + sides[0]) * n + sides[1]
-    distinct = np.sort(np.unique(code, return_index=True)[1])
+    distinct, sign, sides = _distinct_edges(problem)
     hard = np.logical_or.reduce(np.isneginf(problem.tables), axis=(1, 2))[problem.edge_table[distinct]]
     bad = [_first_adjacent(problem, distinct[~hard], sign, sides), _first_lattice(problem, distinct[hard], sides)]
     found = [b for b in bad if b is not None]
@@ -125,11 +126,31 @@ def supermodularity_witness(problem: Problem) -> Witness | None:
     return Witness(e, nodes, int(problem.edge_table[e]), labels, value * abs(float(problem.edge_weight[e])))
 
 
+def _distinct_edges(problem: Problem) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """One edge of each table, sign of weight and numbers of labels; signs of all weights; labels at both ends of all edges."""
+    u, v = problem.graph.edges.T
+    sign = np.sign(problem.edge_weight).astype(np.int64)
+    sides = (problem.n_states[u].astype(np.int64), problem.n_states[v].astype(np.int64))
+    n = problem.n_labels + 1
+    code = ((problem.edge_table * 3 + sign + 1) * n + sides[0]) * n + sides[1]
+    return np.sort(np.unique(code, return_index=True)[1]), sign, sides
+
+
+def _is_strict(problem: Problem) -> bool:
+    """Whether a supermodular problem is strictly so: no table with ``-inf``, and no second difference that rounding could hide."""
+    if not problem.n_edges or problem.n_labels < 2:
+        return True
+    distinct, sign, sides = _distinct_edges(problem)
+    if np.isneginf(problem.tables[problem.edge_table[distinct]]).any():
+        return False
+    return _first_adjacent(problem, distinct, sign, sides, strict=True) is None
+
+
 Violation = tuple[int, tuple[int, int, int, int], float]
 
 
 def _first_adjacent(
-    problem: Problem, edges: np.ndarray, sign: np.ndarray, sides: tuple[np.ndarray, np.ndarray]
+    problem: Problem, edges: np.ndarray, sign: np.ndarray, sides: tuple[np.ndarray, np.ndarray], strict: bool = False
 ) -> Violation | None:
     label = np.arange(problem.n_labels - 1)
     noise = 4 * np.finfo(float).eps
@@ -140,7 +161,8 @@ def _first_adjacent(
         corners = (table[:, :-1, :-1], table[:, 1:, 1:], table[:, :-1, 1:], table[:, 1:, :-1])
         excess = corners[0] + corners[1] - corners[2] - corners[3]
         own = (label[:, None] < sides[0][part, None, None] - 1) & (label < sides[1][part, None, None] - 1)
-        bad = own & (excess < -noise * sum(np.abs(corner) for corner in corners))
+        rounding = noise * sum(np.abs(corner) for corner in corners)
+        bad = own & ((excess <= rounding) if strict else (excess < -rounding))
         if bad.any():
             i = int(np.flatnonzero(bad.any(axis=(1, 2)))[0])
             k, m = np.unravel_index(np.argmin(np.where(bad[i], excess[i], 0.0)), excess[i].shape)

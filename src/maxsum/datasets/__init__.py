@@ -38,16 +38,12 @@ memory.
 from __future__ import annotations
 
 from ..shards.writer import ShardedDataset, write_shards
-from .citations import Citations, make_citations
-from .columns import ColumnCoder
+from .citations import make_citations
 from .conll import conll_features, read_conll
-from .fetch import download
 from .generate import make_noisy_blocks, make_shapes
-from .graph_tables import GraphTables, read_graph_tables, read_graphml, write_graphml
-from .images import LabelledImages, read_image_folder
-from .masks import MaskCode
-from .multilabel import MultiLabelData, read_arff, read_libsvm_multilabel
-from .multilabel_write import write_arff, write_libsvm_multilabel
+from .graph_tables import read_graph_tables, read_graphml
+from .images import read_image_folder
+from .multilabel import read_arff, read_libsvm_multilabel
 from .pixels import pixel_features
 from .published import (
     fetch_conll2000,
@@ -60,35 +56,14 @@ from .published import (
     fetch_webkb,
     fetch_yeast,
 )
-from .shape_sorter import colour_codes, make_shape_sorter
+from .shape_sorter import make_shape_sorter
 from .small import load_digits, load_noisy_blocks, load_shapes, load_sudoku
-from .source import MissingDataError, cache_folder, data_folder
-from .sources import SOURCES
-from .sudoku import read_sudoku
 from .sudoku_puzzles import make_sudoku
-from .tables import Table, read_table, write_table
-from .templates import column_features, default_templates
-from .webkb import LinkedPages, read_linked_pages
+from .tables import read_table
 
 __all__ = [
-    "SOURCES",
-    "Citations",
-    "ColumnCoder",
-    "GraphTables",
-    "LabelledImages",
-    "LinkedPages",
-    "MaskCode",
-    "MissingDataError",
-    "MultiLabelData",
     "ShardedDataset",
-    "Table",
-    "cache_folder",
-    "colour_codes",
-    "column_features",
     "conll_features",
-    "data_folder",
-    "default_templates",
-    "download",
     "fetch_conll2000",
     "fetch_letters",
     "fetch_msrc",
@@ -114,12 +89,6 @@ __all__ = [
     "read_graphml",
     "read_image_folder",
     "read_libsvm_multilabel",
-    "read_linked_pages",
-    "read_sudoku",
     "read_table",
-    "write_arff",
-    "write_graphml",
-    "write_libsvm_multilabel",
     "write_shards",
-    "write_table",
 ]

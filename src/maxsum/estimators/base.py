@@ -1,146 +1,51 @@
-"""What all labelers share: parameters and training; a labeler adds how its input becomes graph samples."""
+"""Labeler: what the estimators of lists of structures share; each adds how its input becomes graph samples."""
 
 from __future__ import annotations
 
-import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from copy import copy
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.cliques import Cliques
 from ..core.errors import InvalidParameterError, InvalidSampleError
-from ..core.parameters import Elsewhere, Flag, OneOf, settings
+from ..core.graph import Graph
+from ..core.parameters import Elsewhere, Flag, Maybe, OneOf, settings
+from ..core.problem import Problem
+from ..inference.base import Solver
 from ..learning.driver import Learner
-from ..learning.objectives.margin import MarginObjective
-from ..learning.objectives.smooth import SmoothObjective
-from ..learning.objectives.stored import StoredObjective
-from ..learning.result import LearningResult
+from ..learning.learners.grow import TreeGrower
 from ..models.bound import BoundModel
+from ..models.convex import ConvexBound
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
+from ..models.trees import TreeLayout
 from ..shards.dataset import ShardedDataset
-from .choices import (
-    SURROGATES,
-    as_surrogate,
-    choose_learner,
-    coefficients,
-    default_learner,
-    fastest_learner,
-    is_auto,
-    refuse_unused,
-    sentence,
-    started,
-    unfinished,
-    within,
-)
-from .convex import CONVEX, as_convex, sample_operators, tree_model, warm_weights
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
-from .params import NestedParameters
-from .prediction import Prediction, as_labels
-from .targets import Coding
+from .pipeline import Bound, Data, MaxSumEstimator, Plan, best
+from .settings import Settings, as_jobs
+from .surrogates import SURROGATES, sample_operators, surrogate_of
+from .targets import Coding, Rule, unmasked
 
 
-class Data(NamedTuple):
-    """Samples, their labels, and their weights."""
+class Labeler(MaxSumEstimator):
+    """Base of the labelers; subclasses have an ``__init__`` of their own, `_list` and `_samples`."""
 
-    items: list[Any]
-    labels: list[Any]
-    weight: np.ndarray
-
-    def take(self, which: np.ndarray) -> Data:
-        """Some of the samples, with labels and weights."""
-        return Data([self.items[j] for j in which], [self.labels[j] for j in which], self.weight[which])
-
-
-class TrainingPlan(NamedTuple):
-    """A training that is ready to start."""
-
-    learner: Learner
-    objective: Any
-    bound: Any
-    coding: Coding
-    facts: dict[str, Any]
-    n_features: int
-
-
-class Labeler(NestedParameters, Prediction, ABC):
-    """Base of the labelers; subclasses have an ``__init__`` of their own and `_samples`."""
-
-    potentials: str
-    surrogate: str
-    smoothing: float
-    solver: Any
-    learner: Any
-    loss: Any
-    features: Any
-    oracle: Any
-    C: float
-    tol: float
-    max_iter: int
-    time_limit: float | None
-    random_state: int
-    n_jobs: int
-    callback: Callable[[Any], Any] | None
-    bias: bool
-    symmetric: bool
     classes: Any
-    checkpoint: str | Path | None
-    checkpoint_seconds: float
-    class_weight: Any
-    warm_start: bool
-    homogeneous: bool = True
-    tie: Any = None
+    _coding: Rule | None
 
     _parameters = settings(
-        surrogate=OneOf(*SURROGATES, "auto"),
-        features=Elsewhere("'auto' or NodeFeatures, as `GraphModel` takes them"),
+        surrogate=Maybe(OneOf(*SURROGATES, "auto")),
+        features=Elsewhere("None, 'auto' or NodeFeatures, as `GraphModel` takes them"),
         symmetric=Flag(),
         classes=Elsewhere("None, or all labels that exist, as `bind` takes them"),
     )
-
-    def _keep(self, given: dict[str, Any]) -> None:
-        """Arguments of ``__init__`` as attributes."""
-        for name in self._get_param_names():
-            setattr(self, name, given[name])
-
-    # ---- what a labeler adds -----------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _list(self, X: Any) -> list[Any]:
-        """The input as a list with one item a sample."""
-
-    def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
-        """What the training set says about features, as attributes that `fit` sets at its end."""
-        return {}
-
-    @abstractmethod
-    def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:
-        """The samples; ``facts`` are those of the last fit by default."""
-
-    def _size(self, item: Any) -> Size:
-        """Nodes, edges and features of one item, before anything is made of it."""
-        return chain_size(item)
-
-    def _new(self, X: Any) -> list[GraphSample]:
-        """Samples to predict."""
-        check_is_fitted(self, "model_")
-        items = self._list(X)
-        check_room(data_bytes(total(self._size(item) for item in items), self.model_.n_labels), "this prediction")
-        return self._samples(items)
-
-    def _edge_names(self) -> tuple[list[str], list[str]]:
-        """Names of edge types and of edge features; empty for numbers."""
-        return [], []
-
-    # ---- parameters --------------------------------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -148,7 +53,29 @@ class Labeler(NestedParameters, Prediction, ABC):
         tags.input_tags.two_d_array = False
         return tags
 
-    # ---- training ----------------------------------------------------------------------------------------------
+    # ---- what a labeler adds -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _list(self, X: Any) -> list[Any]:
+        """The input as a list with one item a sample."""
+
+    @abstractmethod
+    def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:
+        """The samples; ``facts`` are those of the last fit by default."""
+
+    def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
+        """What the training set says about features, as attributes that `fit` sets at its end."""
+        return {}
+
+    def _size(self, item: Any) -> Size:
+        """Nodes, edges and features of one item, before anything is made of it."""
+        return chain_size(item)
+
+    def _edge_names(self) -> tuple[list[str], list[str]]:
+        """Names of edge types and of edge features; empty for numbers."""
+        return [], []
+
+    # ---- training ------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, executor: Any = None) -> Self:
         """Learn weights. An earlier fit is forgotten, unless ``warm_start`` is on and the data are the same.
@@ -158,7 +85,8 @@ class Labeler(NestedParameters, Prediction, ABC):
         X : list or ShardedDataset
             Samples, or a folder of shards with samples and labels; for these the surrogates ``margin``, ``lp`` and ``qp``.
         y : list of array-like
-            A label for each node of each sample; -1, None or masked where unknown. Nodes of unknown label, and their edges, are
+            A label for each node of each sample; -1, None, NaN, pandas' NA, an empty string or masked where unknown (-1 and the empty string
+            are classes where ``classes`` declares them). Nodes of unknown label, and their edges, are
             left out of training.
         sample_weight : array-like, shape (n_samples,), optional
             Weights >= 0 of the slacks; a weight of 2 is as good as the sample twice, 0 as good as without it.
@@ -175,9 +103,7 @@ class Labeler(NestedParameters, Prediction, ABC):
             raise InvalidParameterError(
                 f"executor is {executor!r}, but X is in memory; wanted n_jobs=... for threads, or X=ShardedDataset(folder)."
             )
-        clock = started(self)
-        prepared = self._prepare(self._read(X, y, sample_weight), self.C)
-        return self._train(prepared._replace(learner=within(self, prepared.learner, clock)))
+        return self._fit(X, y, sample_weight)
 
     def predict_shards(self, X: ShardedDataset, folder: str | Path, executor: Any = None) -> ShardedDataset:
         """Predict shard by shard, into a new folder of shards that hold labels alone.
@@ -198,118 +124,157 @@ class Labeler(NestedParameters, Prediction, ABC):
         items = self._list(X)
         return Data(items, as_labels(y), _weights(sample_weight, len(items)))
 
-    def _prepare(self, data: Data, C: float, classes: Any = None, features: Any = None) -> TrainingPlan:
-        """Learner and objective; ``classes`` and ``features`` in the place of those of the estimator, if they are given."""
-        name = as_surrogate(self.surrogate)
-        surrogate = SURROGATES[name]
-        learner = choose_learner(self, default_learner(self, surrogate))
-        spec = as_convex(self, name, learner)
-        refuse_unused(self, name, learner)
-        known = self.classes if classes is None else classes
+    def _bind(self, settings: Settings, data: Data, C: float, classes: Any = None, features: Any = None, **known: Any) -> Bound:
+        """``classes`` and ``features`` stand in the place of those of the estimator, if they are given."""
+        surrogate, declared = surrogate_of(settings), settings.classes if classes is None else classes
         items, labels, weight = data
-        n_labels = len(known) if isinstance(known, (list, tuple, np.ndarray)) else 2
+        # Samples and labels as models read them; those of weight 0 are looked at, then left out.
+        n_labels = len(declared) if isinstance(declared, (list, tuple, np.ndarray)) else 2
         check_room(data_bytes(total(self._size(item) for item in items), n_labels), "this training set")
         facts = self._facts(items, weight)
         samples = self._samples(items, facts)
-        coding = Coding.read(samples, labels, known)
+        coding = Coding.read(samples, labels, declared)
         targets, declared = coding.targets, coding.declared
         if not weight.all():
             read_labels(samples, targets, declared)
             kept = np.flatnonzero(weight)
             samples, targets, weight = [samples[j] for j in kept], [targets[j] for j in kept], weight[kept]
-        coder = self.features if features is None else features
-        if spec is None or spec.trees is None:
-            bound = self._bind(samples, targets, declared, coder)
+        # The model, on trees that are grown for it if it asks for them.
+        model, spec = graph_model(settings, features), surrogate.energies(settings)
+        if spec is not None and spec.trees is not None:
+            bound = tree_model(settings, model, samples, targets, declared, weight, C)
         else:
-            bound = tree_model(self, self._model(coder), samples, targets, declared, weight, C)
+            bound = model.bind(samples, targets, declared)
+        words = ""
+        if surrogate.potentials(settings) is None:
+            if bound.n_labels == 2 and not bound.is_forest and bound.data.f.min() >= 0:
+                bound = replace(model, potentials="supermodular").bind(samples, targets, declared)
+                words = "supermodular potentials, as two labels on graphs with cycles are then solved exactly; "
+            else:
+                why = "no graph has a cycle" if bound.is_forest else "no smaller class is known to fit"
+                words = f"general potentials, as {why}; "
         bound = coding.named(bound)
-        check_room(model_bytes(bound), "this training")
         operators = sample_operators(spec, samples, targets, declared)
-        objective = self._objective(surrogate, bound, weight, C, *([] if operators is None else [operators]))
-        bound, learner = objective.model, fastest_learner(self, learner, objective)
-        return TrainingPlan(learner, objective, bound, coding, facts, _n_features_in(samples, bound))
+        found = facts | labels_known(bound, coding.rule) | {"n_features_in_": _n_features_in(samples, bound)}
+        return Bound(bound, weight, settings, found, None, operators, words)
 
-    def _objective(self, surrogate: Any, bound: BoundModel, weight: np.ndarray, C: float, *operators: Any) -> Any:
-        """What is minimised; its ``model`` is the one that the estimator keeps."""
-        return surrogate.objective(self, bound, weight, C, *operators)
+    def _training_bytes(self, bound: Bound, learner: Learner) -> int:
+        return model_bytes(bound.model)
 
-    def _train(self, prepared: TrainingPlan) -> Self:
-        objective, planes = self._warm(prepared.objective)
-        result = prepared.learner.fit(objective, self.callback, planes)
-        self._accept(prepared._replace(objective=objective), result)
-        self._warn(result, prepared.learner)
-        return self
-
-    def _fold(self, data: Data, whole: TrainingPlan, C: float) -> TrainingPlan:
-        """A training on a part of the data, with the classes and codes of the whole."""
+    def _fold(self, data: Data, whole: Plan, C: float) -> Plan:
         classes, features = whole.bound.classes, _features(whole.bound)
         declared: Any = classes[0] if all(own is classes[0] for own in classes) else list(classes)
-        return self._prepare(data, C, declared, features if isinstance(features, Codes) else None)
+        return self._prepare(data, C, classes=declared, features=features if isinstance(features, Codes) else None)
 
-    def _splits(self, data: Data, folds: Any) -> Iterable[Any]:
-        return folds.split(np.zeros(len(data.items)))
+    # ---- prediction ----------------------------------------------------------------------------------------------
 
-    def _scorer(self, prepared: TrainingPlan, data: Data) -> Callable[[LearningResult], float]:
-        """The score of what a training gives, on other data; NaN where no label is known."""
-        trial, samples = copy(self), self._samples(data.items, prepared.facts)
-        return lambda result: trial._accept(prepared, result)._fraction(samples, data.labels, data.weight)
+    def _new(self, X: Any) -> list[GraphSample]:
+        check_is_fitted(self, "model_")
+        items = self._list(X)
+        check_room(data_bytes(total(self._size(item) for item in items), self.model_.n_labels), "this prediction")
+        return self._samples(items)
 
-    def _accept(self, prepared: TrainingPlan, result: LearningResult) -> Self:
-        """What was learned, as attributes."""
-        learner, objective, bound = prepared[:3]
-        same = all(own is bound.classes[0] for own in bound.classes)
-        self.classes_ = bound.classes[0] if same else list(bound.classes)
-        self.model_, self.objective_, self._coding = bound, objective, prepared.coding.rule
-        self.result_ = replace(result, message=f"{result.message.rstrip('.')}. {sentence(self, bound, objective, learner)}")
-        self.weights_ = result.weights[: bound.n_weights]
-        for name, value in prepared.facts.items():
-            setattr(self, name, value)
-        self.n_features_in_ = prepared.n_features
-        return self
+    def predict(self, X: Any, solver: Solver | str | None = None) -> list[np.ndarray]:
+        """Labels of the nodes of each sample, (height, width) for grids; ``solver`` as in `predict_result`."""
+        return self._predict(self._new(X), solver)
 
-    def _bind(self, samples: list[GraphSample], targets: list[Any], classes: Any, features: Any) -> BoundModel:
-        model = self._model(features)
-        bound = model.bind(samples, targets, classes)
-        auto = is_auto(self.potentials) and as_surrogate(self.surrogate) not in CONVEX
-        if auto and bound.n_labels == 2 and not bound.is_forest and bound.data.f.min() >= 0:
-            return replace(model, potentials="supermodular").bind(samples, targets, classes)
-        return bound
+    def _predict(self, samples: list[GraphSample], solver: Solver | str | None = None) -> list[np.ndarray]:
+        return self._shaped(samples, self._labellings(samples, solver))
 
-    def _model(self, features: Any) -> GraphModel:
-        """Node features and tables as the parameters say; general ones where that is open, or does not matter."""
-        is_open = is_auto(self.potentials) or as_surrogate(self.surrogate) in CONVEX
-        potentials = "general" if is_open else self.potentials
-        return GraphModel(features, potentials, self.bias, self.homogeneous, self.symmetric, self.tie)
+    def _shaped(self, samples: list[GraphSample], labellings: Sequence[np.ndarray] | np.ndarray) -> list[np.ndarray]:
+        """Numbers of labels as classes, in the shape of each sample."""
+        found = [self._outside(sample, own) for sample, own in zip(samples, labellings, strict=True)]
+        return [
+            own if sample.graph.shape is None else own.reshape(sample.graph.shape)
+            for sample, own in zip(samples, found, strict=True)
+        ]
 
-    def _warm(self, objective: Any) -> tuple[Any, Any]:
-        """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes.
+    def _at_once(self, samples: list[GraphSample]) -> Sequence[np.ndarray] | np.ndarray | None:
+        """Labellings of several small forests by one call for their union."""
+        if len(samples) < 2 or not all(sample.graph.is_forest and not sample.cliques for sample in samples):
+            return None
+        model, data = self.model_, self.model_.encode(samples)
+        bank, edge_table, edge_weight = model.tables(self.weights_, data).of(0, len(data.edges))
+        problem = Problem._trusted(
+            graph=Graph.union(data.graphs),
+            unary=model.unary(self.weights_, data),
+            tables=bank,
+            edge_table=edge_table,
+            edge_weight=edge_weight,
+            n_states=data.n_states,
+            cliques=Cliques.build(None, data.n_states, model.n_labels),
+            offset=0.0,
+        )
+        labels = best(problem).labels
+        return None if labels is None else np.split(labels, data.node_ptr[1:-1])
 
-        Smooth objectives have no planes, but weights to start from, on other data too.
+    def predict_marginals(self, X: Any, edge_marginals: bool = False) -> Any:
+        r"""Probabilities of labels under :math:`p(y) = e^{F(x, y)} / Z`, after training with ``surrogate="likelihood"``.
+
+        Exact on forests and on graphs of small width; elsewhere those of the tree-reweighted bound that training minimises.
+
+        Parameters
+        ----------
+        X : list
+            Samples.
+        edge_marginals : bool
+            Give those of edges as well.
+
+        Returns
+        -------
+        nodes : list of ndarray, shape (n_nodes, K), or (height, width, K) for grids
+            Rows sum to 1; columns are the classes of the node, in order.
+        edges : list of ndarray, shape (n_edges, K, K)
+            With ``edge_marginals``: for each edge the labels of its first node, then of its second.
         """
-        before: Any = getattr(self, "objective_", None)
-        if self.warm_start and isinstance(before, StoredObjective):
-            before.refuse_warm_start()
-        if not self.warm_start or type(before) is not type(objective):
-            return objective, None
-        if isinstance(objective, SmoothObjective):
-            return objective, warm_weights(before, objective, self.result_.weights)
-        if before.digest != objective.digest:
-            return objective, None
-        old: Any = before
-        old.sample_weight, old.n_jobs = objective.sample_weight, objective.n_jobs
-        if isinstance(objective, MarginObjective):
-            old.oracle, old.exact = objective.oracle, objective.exact
-        old.set_C(objective.C)
-        return old, self.result_.extra.get("planes")
+        samples = self._new(X)
+        found = self._surrogate.marginals(self.model_, self.weights_, samples, as_jobs(self.n_jobs))
+        shapes = [sample.graph.shape or (sample.n_nodes,) for sample in samples]
+        nodes = [own.node.reshape(*shape, -1) for own, shape in zip(found, shapes, strict=True)]
+        return (nodes, [own.edge for own in found]) if edge_marginals else nodes
 
-    def _warn(self, result: LearningResult, learner: Learner) -> None:
-        if "checkpoint_error" in result.extra:
-            warnings.warn(f"the checkpoint was not written: {result.extra['checkpoint_error']}.", UserWarning, stacklevel=3)
-        words = unfinished(result, learner)
-        if words:
-            warnings.warn(words, ConvergenceWarning, stacklevel=3)
+    def _outside(self, sample: GraphSample, labels: np.ndarray) -> np.ndarray:
+        """Numbers of labels as classes."""
+        classes = self.model_.classes
+        if sample.node_types is None or all(own is classes[0] for own in classes):
+            return classes[0][labels]
+        kinds = {own.dtype.kind for own in classes}
+        numbers = kinds <= set("iuf")
+        out = np.empty(len(labels), dtype=np.result_type(*classes) if len(kinds) == 1 or numbers else object)
+        for t, own in enumerate(classes):
+            here = sample.node_types == t
+            out[here] = own[labels[here]]
+        return out
 
-    # ---- what was learned --------------------------------------------------------------------------------------
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Fraction of right labels among all nodes whose label is known; a `ShardedDataset` holds its labels itself."""
+        if isinstance(X, ShardedDataset):
+            from .sharded import score_shards
+
+            return score_shards(self, X)
+        samples = self._new(X)
+        weight = np.ones(len(samples)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if weight.shape != (len(samples),):
+            raise InvalidSampleError(
+                f"sample_weight has shape {weight.shape}, wanted one number for each of {len(samples)} samples."
+            )
+        fraction = self._fraction(samples, as_labels(y), weight)
+        if np.isnan(fraction):
+            raise InvalidSampleError("no node has a known label, so there is nothing to score; wanted at least one.")
+        return fraction
+
+    def _fraction(self, samples: list[GraphSample], given: list[Any], weight: np.ndarray) -> float:
+        own = self._predict(samples)
+        if self._coding is None:
+            targets = read_labels(samples, given, self.classes_)
+        else:
+            targets = read_labels(samples, self._coding.encode(samples, given), None)
+            own = self._coding.encode(samples, own)
+        right = [np.count_nonzero(z.reshape(-1)[known] == t[known]) for z, (t, known) in zip(own, targets, strict=True)]
+        count = weight @ np.array([np.count_nonzero(known) for _, known in targets], dtype=np.float64)
+        return float(weight @ np.array(right, dtype=np.float64) / count) if count > 0 else np.nan
+
+    # ---- what was learned ----------------------------------------------------------------------------------------
 
     @property
     def weight_names_(self) -> list[str]:
@@ -342,3 +307,128 @@ def _n_features_in(samples: Sequence[GraphSample], bound: BoundModel) -> int:
 
 def _features(bound: BoundModel) -> Any:
     return bound.layout.model.features
+
+
+def graph_model(settings: Settings, features: Any = None) -> GraphModel:
+    """Node features and tables as the settings say, general tables where that is open; ``features`` in the place of theirs if given."""
+    coder = settings.features if features is None else features
+    potentials = surrogate_of(settings).potentials(settings) or "general"
+    return GraphModel(
+        "auto" if coder is None else coder, potentials, settings.bias, settings.homogeneous, settings.symmetric, settings.tie
+    )
+
+
+def tree_model(
+    settings: Settings,
+    model: GraphModel,
+    samples: list[GraphSample],
+    labels: Any,
+    classes: Any,
+    weight: np.ndarray,
+    C: float,
+) -> BoundModel:
+    """The model with the leaves of trees, grown on the samples, as node features and edge types; it leads new samples through them."""
+    spec, surrogate = settings.potentials, str(settings.surrogate)
+    if spec.operators is not None:
+        raise InvalidParameterError(
+            "potentials has operators and trees, wanted one of them: trees are grown for pairwise energies."
+        )
+    if settings.class_weight is not None:
+        raise InvalidParameterError("class_weight is given beside trees, wanted None: give the weights as a loss instead.")
+    own = spec.trees
+    grower = TreeGrower(
+        own.ask(samples), own.node_depth, own.edge_depth, own.n_candidates, own.min_items, own.max_items, C, settings.loss, surrogate,
+        replace(spec, trees=None), n_jobs=settings.n_jobs, random_state=settings.random_state, model=model,
+    )  # fmt: skip
+    return grower.grow(samples, labels, classes, sample_weight=weight).model.base
+
+
+def labels_known(bound: Any, rule: Rule | None) -> dict[str, Any]:
+    """Attributes of an estimator that has learned the classes of a model."""
+    same = all(own is bound.classes[0] for own in bound.classes)
+    return {"classes_": bound.classes[0] if same else list(bound.classes), "_coding": rule}
+
+
+def as_labels(y: Any) -> list[Any]:
+    """Labels sample by sample, None where they are masked."""
+    if y is None:
+        raise InvalidSampleError("y is None, wanted a list with the labels of each sample.")
+    return [unmasked(own) for own in y]
+
+
+def coefficients(
+    bound: BoundModel | ConvexBound, weights: np.ndarray, type_names: list[str], feature_names: list[str]
+) -> dict[str, np.ndarray]:
+    """Weights as arrays by name, 0 where a table has no weight; without homogeneity a first axis runs over nodes or edges.
+
+    Convex energies have matrices and linear terms in the place of tables, without homogeneity one for each edge by name.
+    """
+    layout = bound.layout
+    if isinstance(bound, ConvexBound):
+        nodes, terms, matrices = convex_blocks(bound, weights)
+        blocks = _node_blocks(bound.base, layout, nodes)
+        if isinstance(layout, TreeLayout):
+            type_names = layout.trees.leaf_names(type_names)
+        for where, term, matrix in zip(_places(layout, type_names, feature_names), terms, matrices, strict=True):
+            blocks |= {f"linear{where}": term, f"matrices{where}": matrix}
+        return blocks | ({"operators": weights[bound.slices[3]]} if bound.spec.n_operators else {})
+    blocks = _node_blocks(bound, layout, weights)
+    n_edges = 1 if layout.model.homogeneous else layout.graph_size[1]
+    n_types, n_features = layout.n_edge_types if layout.model.homogeneous else 1, layout.n_edge_features
+    edges = _take(weights, bound.edge_index).reshape(n_types, n_edges, n_features, bound.n_labels, bound.n_labels)
+    names = _places(layout, type_names, feature_names)
+    for t in range(n_types):
+        for f in range(n_features):
+            own = edges[t, :, f]
+            if layout.model.homogeneous:
+                blocks[f"edges{names[t * n_features + f]}"] = own[0]
+            else:
+                blocks["edges" + (f"[{_name(feature_names, f, 'feature')}]" if n_features > 1 else "")] = own
+    return blocks
+
+
+def _take(weights: np.ndarray, index: np.ndarray) -> np.ndarray:
+    return np.where(index >= 0, weights[np.maximum(index, 0)], 0.0) if len(weights) else np.zeros(index.shape)
+
+
+def _node_blocks(bound: BoundModel, layout: Any, weights: np.ndarray) -> dict[str, np.ndarray]:
+    model, width = layout.model, layout.width
+    n_nodes = 1 if model.homogeneous else layout.graph_size[0]
+    blocks: dict[str, np.ndarray] = {}
+    nodes = _take(weights, bound.node_index).reshape(layout.n_node_types, n_nodes, width, bound.n_labels)
+    for t, own in enumerate(nodes):
+        where = f"[type {t}]" if len(nodes) > 1 else ""
+        own = own[:, :, : layout.n_classes[t]]
+        own = own[0] if model.homogeneous else own
+        blocks[f"nodes{where}"] = own[..., : width - model.bias, :]
+        if model.bias:
+            blocks[f"bias{where}"] = own[..., -1, :]
+    return blocks
+
+
+def _places(layout: Any, type_names: list[str], feature_names: list[str]) -> list[str]:
+    """Type (or edge, without homogeneity) and feature of each table, in brackets where there are several."""
+    one = layout.model.homogeneous
+    n_blocks, n_features = layout.n_edge_types if one else layout.graph_size[1], layout.n_edge_features
+    found = []
+    for t in range(n_blocks):
+        for f in range(n_features):
+            parts = [_name(type_names if one else [], t, "type" if one else "edge")] if n_blocks > 1 else []
+            parts += [_name(feature_names, f, "feature")] if n_features > 1 else []
+            found.append(f"[{', '.join(parts)}]" if parts else "")
+    return found
+
+
+def _name(names: list[str], number: int, kind: str) -> str:
+    return names[number] if names else f"{kind} {number}"
+
+
+def convex_blocks(model: ConvexBound, w: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
+    r"""Weights of the nodes, as long as those of the base model, linear terms :math:`b_p`, and matrices :math:`W_p`."""
+    nodes = np.zeros(max(model.base.n_weights, model.slices[0].stop))
+    nodes[model.slices[0]] = w[model.slices[0]]
+    places = model.family.places
+    terms = np.zeros((len(places), 2 * model.n_labels))
+    if model.spec.linear:
+        terms = w[model.slices[1]].reshape(terms.shape)
+    return nodes, [own[place] for own, place in zip(terms, places, strict=True)], model.matrices(w)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from ..executors.threads import thread_map
 from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..losses import Loss
+from ..models.bound import BoundModel
+from ..models.labels import encode_labels, read_labels
 from ..models.sample import GraphSample
 from .base import Labeler
-from .convex import is_convex
-from .solving import as_jobs, best, given_solver, labels_of, own_solver
-from .transductive import conditioned, given_labels
+from .pipeline import best, labels_of
+from .settings import as_jobs
 
 
 class GraphLabeler(Labeler):
@@ -32,11 +33,11 @@ class GraphLabeler(Labeler):
 
     Parameters
     ----------
-    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"} or Convex
-        Pairwise tables that are allowed; see `maxsum.models.GraphModel`. Auto: supermodular for two labels on graphs with cycles
+    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
+        Pairwise tables that are allowed; see `maxsum.models.GraphModel`. Auto (or None, here and elsewhere): supermodular for two labels on graphs with cycles
         (where training and prediction are then exact), general elsewhere. The surrogates ``qp`` and ``logistic`` take general, auto and
         convex as the same, or a `maxsum.models.Convex`; their edge features must be >= 0.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"}
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
         Margin-rescaled hinge (also auto), that of the linear relaxation, or strictly trivial equivalents, for which training needs no
         max-sum solver. ``qp`` is the hinge of a convex quadratic relaxation (`maxsum.learning.QPObjective`), ``logistic`` a logistic
         random field (`maxsum.learning.LogisticObjective`), not convex in the weights, so that no lower bound is claimed. Both predict
@@ -46,25 +47,26 @@ class GraphLabeler(Labeler):
     learner : None, "auto", str or Learner
         By default `BlockFrankWolfe` for margin, `CuttingPlane` for trivial, `ProjectedQuasiNewton` for qp and logistic,
         `MaximumLikelihood` (L-BFGS) for likelihood. A name, or the default, has ``tol``, ``max_iter``,
-        ``time_limit``, ``random_state`` and ``checkpoint`` of this estimator; a learner that is given keeps its own, and can be
-        searched over as ``learner__tol``.
+        ``time_limit``, ``random_state`` and ``checkpoint`` of this estimator; a learner that is given keeps its own (a warning tells
+        where both were set), and can be searched over as ``learner__tol``.
     loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
         For the margin, lp and qp surrogates; logistic uses the largest cost at each node.
-    features : "auto" or NodeFeatures
+    features : None, "auto" or NodeFeatures
         What the observations are; by default read off the samples.
     oracle : None, "auto", str, Solver or callable
         Who maximises loss-augmented problems in training; by structure by default. A solver, or its name, predicts too.
     C : float
-        Weight of the slacks.
+        Weight of the sum of the slacks.
     tol : float
         Relative gap at which training stops.
     max_iter : int
         Passes over the samples.
     time_limit : float, optional
         Seconds for training.
-    random_state : int
-    n_jobs : int
-        Threads over samples, in training and prediction; -1 for one a core.
+    random_state : int, RandomState or None
+        Seed of the learner; None draws another for each fit.
+    n_jobs : int, optional
+        Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training.
     bias : bool
@@ -101,7 +103,7 @@ class GraphLabeler(Labeler):
     coef_blocks_ : dict of ndarray
         The weights by name: ``nodes`` (d, K), ``bias`` (K,), ``edges`` (K, K), one for each node type, edge type and feature. Convex
         energies have ``linear`` (2K,) and ``matrices`` (2K, 2K) in the place of ``edges``.
-    n_features_in_ : int
+    n_features_in_, n_iter_ : int
     result_ : LearningResult
         What is proven about the weights; its ``message`` says which oracle and learner were chosen, and why.
     model_ : BoundModel
@@ -119,8 +121,8 @@ class GraphLabeler(Labeler):
 
     def __init__(
         self,
-        potentials: str = "general",
-        surrogate: str = "margin",
+        potentials: Any = "general",
+        surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",
@@ -129,8 +131,8 @@ class GraphLabeler(Labeler):
         tol: float = 1e-3,
         max_iter: int = 1000,
         time_limit: float | None = None,
-        random_state: int = 0,
-        n_jobs: int = 1,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
         homogeneous: bool = True,
@@ -144,7 +146,30 @@ class GraphLabeler(Labeler):
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
-        self._keep(locals())
+        self.potentials = potentials
+        self.surrogate = surrogate
+        self.learner = learner
+        self.loss = loss
+        self.features = features
+        self.oracle = oracle
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callback = callback
+        self.bias = bias
+        self.homogeneous = homogeneous
+        self.symmetric = symmetric
+        self.tie = tie
+        self.classes = classes
+        self.checkpoint = checkpoint
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.smoothing = smoothing
+        self.solver = solver
+        self.checkpoint_seconds = checkpoint_seconds
 
     _parameters = settings(
         homogeneous=Flag(), tie=Elsewhere("None, or whole numbers of shape (n_features, K), as `GraphModel` takes them")
@@ -163,15 +188,8 @@ class GraphLabeler(Labeler):
         """
         if observed is None:
             return super().predict(X, solver)
-        samples = self._new(X)
         found = self.predict_result(X, solver, observed)
-        labels = [
-            self._outside(sample, labels_of(result, j)) for j, (sample, result) in enumerate(zip(samples, found, strict=True))
-        ]
-        return [
-            own if sample.graph.shape is None else own.reshape(sample.graph.shape)
-            for sample, own in zip(samples, labels, strict=True)
-        ]
+        return self._shaped(self._new(X), [labels_of(result, j) for j, result in enumerate(found)])
 
     def predict_result(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> list[Result]:
         """Best labellings as numbers from 0 to ``K - 1``, each with a proof; parameters as of `predict`.
@@ -180,12 +198,12 @@ class GraphLabeler(Labeler):
         """
         if observed is None:
             return super().predict_result(X, solver)
-        if is_convex(self.objective_) and own_solver(self, solver) is None:
+        problems, who = self.problems(X, observed), self._who(solver)
+        if who is None and self._surrogate.rounds:
             raise InvalidParameterError(
                 f"observed labels beside surrogate={self.surrogate!r}, whose prediction rounds a relaxation; give a solver, such as 'TRWS'."
             )
-        who = given_solver(own_solver(self, solver), self.oracle)
-        return thread_map(lambda problem: best(problem, who), self.problems(X, observed), as_jobs(self.n_jobs))
+        return thread_map(lambda problem: best(problem, who), problems, as_jobs(self.n_jobs))
 
     def problems(self, X: Any, observed: Any = None) -> list[Problem]:
         """Max-sum problems that `predict` solves, for ``predict_result(X)[j].certificate.verify(problems(X)[j], ...)``."""
@@ -206,3 +224,34 @@ class GraphLabeler(Labeler):
 
     def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:
         return items
+
+
+def given_labels(model: BoundModel, samples: Sequence[GraphSample], observed: Any) -> list[np.ndarray]:
+    """Observed labels as numbers, -1 where a node has none."""
+    read = read_labels(samples, observed, list(model.classes) if len(model.classes) > 1 else model.classes[0])
+    found = []
+    for sample, (labels, known) in zip(samples, read, strict=True):
+        types = np.zeros(sample.n_nodes, dtype=np.int64) if sample.node_types is None else sample.node_types
+        filler = np.array([model.classes[t][0] for t in types])
+        coded = encode_labels([np.where(known, labels, filler) if len(labels) else labels], [sample], model.classes)
+        found.append(np.where(known, coded, -1))
+    return found
+
+
+def conditioned(problem: Problem, labels: np.ndarray) -> Problem:
+    """The problem in which nodes with a label >= 0 can have no other."""
+    fixed = np.flatnonzero(labels >= 0)
+    unary = np.array(problem.unary)
+    kept = unary[fixed, labels[fixed]]
+    unary[fixed] = -np.inf
+    unary[fixed, labels[fixed]] = kept
+    return Problem(
+        problem.graph,
+        unary,
+        problem.tables,
+        problem.edge_table,
+        problem.edge_weight,
+        problem.n_states,
+        problem.cliques,
+        problem.offset,
+    )

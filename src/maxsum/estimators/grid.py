@@ -31,9 +31,37 @@ class GridLabeler(Labeler):
 
     Parameters
     ----------
-    potentials, surrogate, learner, loss, features, oracle, C, tol, max_iter, time_limit, random_state, n_jobs, callback, bias,
-    symmetric, classes, checkpoint, class_weight, warm_start, smoothing, solver, checkpoint_seconds
-        As in `GraphLabeler`.
+    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
+        Pairwise tables that are allowed, as in `maxsum.models.GraphModel`; auto and None choose by the data, convex energies go with the
+        surrogates ``qp`` and ``logistic``.
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+        What is minimised: a hinge (margin, also auto; lp and qp for relaxations), strictly trivial equivalents, a logistic random field, or
+        the conditional log-likelihood, whose probabilities `predict_marginals` gives.
+    learner : None, "auto", str or Learner
+        Who minimises; by default the learner that suits surrogate and sizes. Names have ``tol`` and the other limits of this estimator, a
+        `Learner` has its own.
+    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
+        What a wrong label costs, for the surrogates margin, lp, qp and logistic.
+    features : None, "auto" or NodeFeatures
+        What the observations are; by default read off the samples.
+    oracle : None, "auto", str, Solver or callable
+        Who maximises loss-augmented problems in training; by structure by default. A solver, or its name, predicts too.
+    C : float
+        Weight of the sum of the slacks.
+    tol : float
+        Relative gap at which training stops.
+    max_iter : int
+        Passes over the samples.
+    time_limit : float, optional
+        Seconds for training.
+    random_state : int, RandomState or None
+        Seed of the learner; None draws another for each fit.
+    n_jobs : int, optional
+        Threads over samples, in training and prediction; None for one, -1 for one a core.
+    callback : callable, optional
+        Called with a `LearningPoint` after each pass; a true return value stops the training.
+    bias : bool
+        Add a constant feature to every node; regularised like every weight.
     connectivity : {4, 8}
         Neighbours of a pixel.
     edge_types : {"tied", "directions"}
@@ -43,11 +71,36 @@ class GridLabeler(Labeler):
         an image shows. For images of real features.
     gamma : float, optional
         Of the contrast; by default :math:`1 / (2 \cdot \text{mean}\,\|x_u - x_v\|^2)` over all edges of the training set.
+    symmetric : bool
+        Whether tables are symmetric.
+    classes : array-like, optional
+        Labels that exist, in order; by default those of the training set. Any hashable labels will do.
+    checkpoint : path, optional
+        File that the state of the training is written to, and that training goes on from if it exists.
+    class_weight : dict, array-like of shape (K,), or "balanced", optional
+        What missing each class costs in the Hamming loss.
+    warm_start : bool
+        A second `fit` on the same data goes on from what the first left.
+    smoothing : float
+        Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    solver : None, "auto", str or Solver
+        Who predicts, where `predict` is not told; by default as in `predict_result`.
+    checkpoint_seconds : float
+        Least time between two checkpoints.
 
     Attributes
     ----------
-    classes_, weights_, weight_names_, coef_blocks_, n_features_in_, result_, model_, objective_
-        As in `GraphLabeler`; blocks are named ``edges[horizontal, contrast]``.
+    classes_ : ndarray
+    weights_ : ndarray, shape (n_weights,)
+    weight_names_ : list of str
+    coef_blocks_ : dict of ndarray
+        The weights by name: ``nodes`` (d, K), ``bias`` (K,), ``edges`` (K, K), or ``edges[horizontal, contrast]`` and the like where there are several; convex energies have ``linear`` and ``matrices``.
+    n_features_in_, n_iter_ : int
+    result_ : LearningResult
+        What is proven about the weights; its ``message`` says which oracle and learner were chosen, and why.
+    model_ : BoundModel
+    objective_ : Objective
+        For ``result_.verify(objective_)``.
     gamma_ : float or None
         Of the contrast, if there is one.
 
@@ -60,16 +113,12 @@ class GridLabeler(Labeler):
     [[0, 1, 1]]
     """
 
-    connectivity: int
-    edge_types: str
-    edge_features: str | None
-    gamma: float | None
     gamma_: float | None
 
     def __init__(
         self,
-        potentials: str = "general",
-        surrogate: str = "margin",
+        potentials: Any = "general",
+        surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",
@@ -78,8 +127,8 @@ class GridLabeler(Labeler):
         tol: float = 1e-3,
         max_iter: int = 1000,
         time_limit: float | None = None,
-        random_state: int = 0,
-        n_jobs: int = 1,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
         connectivity: int = 4,
@@ -95,7 +144,32 @@ class GridLabeler(Labeler):
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
-        self._keep(locals())
+        self.potentials = potentials
+        self.surrogate = surrogate
+        self.learner = learner
+        self.loss = loss
+        self.features = features
+        self.oracle = oracle
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callback = callback
+        self.bias = bias
+        self.connectivity = connectivity
+        self.edge_types = edge_types
+        self.edge_features = edge_features
+        self.gamma = gamma
+        self.symmetric = symmetric
+        self.classes = classes
+        self.checkpoint = checkpoint
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.smoothing = smoothing
+        self.solver = solver
+        self.checkpoint_seconds = checkpoint_seconds
 
     _parameters = settings(
         connectivity=OneOf(4, 8),

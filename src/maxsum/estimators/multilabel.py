@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.graph import Graph
 from ..core.memory import check_room
-from ..core.parameters import Elsewhere, OneOf, settings
-from ..core.result import Result
+from ..core.parameters import Elsewhere, Maybe, OneOf, settings
+from ..core.validation import blank, label_array, missing
 from ..executors.threads import thread_map
 from ..inference.base import Solver
 from ..learning.driver import Learner
-from ..learning.objectives.likelihood import marginals
-from ..learning.objectives.multilabel import is_small, label_margins
-from ..learning.objectives.smooth import SmoothObjective
-from ..learning.objectives.stored import StoredObjective
-from ..learning.result import LearningResult
-from ..losses import Loss
-from ..models.bound import BoundModel
+from ..learning.learners.subset_ascent import SubsetAscent
+from ..learning.objectives.multilabel import MOST_ENUMERATED, best_labels, is_small, label_margins
+from ..losses import Hamming, Loss
+from ..models.bound import BoundModel, Encoded
 from ..models.convex import ConvexBound
-from ..models.multilabel import MultiLabelBound
-from .choices import check_likelihood, started, unfinished, within
-from .convex import convex_blocks, is_convex, points, results, warm_weights
-from .memory import multilabel_bytes
-from .multilabel_data import Data, hidden, named_samples, read_target, same_data, with_bias
-from .multilabel_training import SURROGATES, LabelSetPlan, minimise, prepare
-from .params import NestedParameters
-from .solving import SOME_JOBS, as_jobs, best, default_solver, given_solver, label_gains, own_solver, predicted
+from ..models.multilabel import MultiLabelBound, MultiLabelModel, label_graph, multiclass
+from .base import convex_blocks
+from .memory import model_bytes, multilabel_bytes
+from .pipeline import Bound, Data, MaxSumEstimator, label_gains, who_solves
+from .settings import Settings, as_jobs
+from .surrogates import SURROGATES, balanced, check_balanced, check_weighted, costs_of_classes, surrogate_of
+
+UNKNOWN = -1
 
 
-class MultiLabelClassifier(ClassifierMixin, NestedParameters):
+class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
     r"""Max-sum classifier of several binary labels on a graph, learned by minimising
 
     .. math:: \tfrac12\|w\|^2 + C \sum_j s_j\,\xi_j(w),\qquad
@@ -52,43 +50,46 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
 
     Parameters
     ----------
-    label_graph : {"complete", "tree", "none"} or array-like of int, shape (n_edges, 2)
-        Which pairs of labels have a table: all; a maximum spanning tree of the mutual information of the training labels; none;
-        those given.
-    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"} or Convex
+    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Tables that are allowed; see `maxsum.models.GraphModel`, and `maxsum.models.Convex` for the surrogates ``qp`` and ``logistic``,
         which take general, auto and convex as the same. Auto: general up to 18 labels and on forests, supermodular for more
         labels on graphs with cycles, where training and prediction are then exact.
+    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "auto"} or None
+        Margin-rescaled hinge, with the exact maximum, with that of the linear relaxation (`LPObjective`), or with that of a convex
+        quadratic one (`QPObjective`); or the logistic loss of its unconstrained minimiser (`LogisticObjective`), which is not convex in
+        the weights: no lower bound is claimed for it. These two predict what they learned: a rounded point. Or the conditional
+        log-likelihood (`LikelihoodObjective`), whose probabilities `predict_marginals` gives.
     learner : None, "auto", Learner, or its name
         By default `SubsetAscent` for up to 8 labels with general potentials (and `CuttingPlane` where that gets nowhere), else
         `BlockFrankWolfe`; these, and names, with ``tol``,
         ``max_iter``, ``time_limit`` and ``random_state`` of this estimator. A learner that is given keeps its own, and can be searched
         over as ``learner__tol``.
+    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
+        Number of wrong labels, or their fraction; K is 2 for tables of labels.
+    oracle : None, "auto", str, Solver or callable
+        Who maximises loss-augmented problems in training: all sets of labels up to 18, an exact solver where one fits the graph, else
+        TRW-S with brackets. A solver, or its name, predicts too.
     C : float
-        Weight of the slacks, as in `sklearn.svm.LinearSVC`.
+        Weight of the sum of the slacks, as in `sklearn.svm.LinearSVC`.
     tol : float
         Relative gap at which training stops.
     max_iter : int
         Passes over the samples.
     time_limit : float, optional
         Seconds for training.
-    random_state : int
+    random_state : int, RandomState or None
+        Seed of the learner; None draws another for each fit.
     n_jobs : int, optional
-        Threads over samples where solvers are called; -1 for one a core.
+        Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training.
     bias : bool
         Add a constant feature; regularised like every weight.
-    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "auto"}
-        Margin-rescaled hinge, with the exact maximum, with that of the linear relaxation (`LPObjective`), or with that of a convex
-        quadratic one (`QPObjective`); or the logistic loss of its unconstrained minimiser (`LogisticObjective`), which is not convex in
-        the weights: no lower bound is claimed for it. These two predict what they learned: a rounded point. Or the conditional
-        log-likelihood (`LikelihoodObjective`), whose probabilities `predict_marginals` gives.
-    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
-        Number of wrong labels, or their fraction; K is 2 for tables of labels.
-    oracle : None, "auto", str, Solver or callable
-        Who maximises loss-augmented problems in training: all sets of labels up to 18, an exact solver where one fits the graph, else
-        TRW-S with brackets. A solver, or its name, predicts too.
+    label_graph : {"complete", "tree", "none"} or array-like of int, shape (n_edges, 2)
+        Which pairs of labels have a table: all; a maximum spanning tree of the mutual information of the training labels; none;
+        those given.
+    checkpoint : path, optional
+        File that the state of the training is written to, and that training goes on from if it exists.
     class_weight : "balanced", dict, list of dicts, or array-like of shape (K,), optional
         What missing each class costs; with tables of labels the classes are 0 and 1 for all labels, or for each by a list of dicts.
     warm_start : bool
@@ -98,8 +99,6 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
-    checkpoint : path, optional
-        File that the state of the training is written to, and that training goes on from if it exists.
     checkpoint_seconds : float
         Least time between two checkpoints.
 
@@ -111,8 +110,8 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         Graph of the labels.
     weights_ : ndarray, shape (n_weights,)
     coef_blocks_ : dict
-        Weights as ``node`` (L, d), ``bias`` (L,) and ``edge`` (n_edges, 2, 2) arrays; with convex energies ``linear`` (n_edges, 4) and
-        ``matrices`` (n_edges, 4, 4) in the place of ``edge``.
+        Weights as ``nodes`` (L, d), ``bias`` (L,) if there is one, and ``edges`` (n_edges, 2, 2); with convex energies ``linear``
+        (n_edges, 4) and ``matrices`` (n_edges, 4, 4) in the place of ``edges``.
     result_ : LearningResult
         What is proven about the weights.
     objective_ : MarginObjective
@@ -128,32 +127,36 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
     [[1, 0]]
     """
 
+    _rows: ClassVar[bool] = True
+
     def __init__(
         self,
-        label_graph: Any = "complete",
-        potentials: str = "general",
+        potentials: Any = "general",
+        surrogate: str | None = "margin",
         learner: Learner | str | None = None,
+        loss: Loss | str | Any = "hamming",
+        oracle: Any = None,
         C: float = 1.0,
         tol: float = 1e-3,
         max_iter: int = 1000,
         time_limit: float | None = None,
-        random_state: int = 0,
+        random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = True,
-        surrogate: str = "margin",
-        loss: Loss | str | Any = "hamming",
-        oracle: Any = None,
+        label_graph: Any = "complete",
+        checkpoint: str | Path | None = None,
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
-        checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 30.0,
     ):
-        self.label_graph = label_graph
         self.potentials = potentials
+        self.surrogate = surrogate
         self.learner = learner
+        self.loss = loss
+        self.oracle = oracle
         self.C = C
         self.tol = tol
         self.max_iter = max_iter
@@ -162,20 +165,17 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         self.n_jobs = n_jobs
         self.callback = callback
         self.bias = bias
-        self.surrogate = surrogate
-        self.loss = loss
-        self.oracle = oracle
+        self.label_graph = label_graph
+        self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.solver = solver
-        self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
 
     _parameters = settings(
-        surrogate=OneOf(*SURROGATES, "auto"),
+        surrogate=Maybe(OneOf(*(name for name, own in SURROGATES.items() if own.on_rows), "auto")),
         label_graph=Elsewhere("the name of a graph, or pairs of labels that the data have"),
-        n_jobs=SOME_JOBS,
     )
 
     def __sklearn_tags__(self) -> Tags:
@@ -184,13 +184,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what a warm start needs: it holds the callback."""
-        state = dict(super().__getstate__())
-        state.pop("_planes", None)
-        return state
-
-    # ---- training ----------------------------------------------------------------------------------------------
+    # ---- training ------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn weights; an earlier fit is forgotten, unless ``warm_start`` is on and the data are the same.
@@ -199,57 +193,13 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         ----------
         X : array-like or sparse matrix, shape (n_samples, n_features)
         y : array-like or sparse matrix, shape (n_samples, n_labels) of 0 and 1, or (n_samples,)
-            In tables -1, None or a mask says that a label is unknown: it, and the edges of the label graph at it, are left out of the
-            training on this sample. One-dimensional labels can be masked; there -1 is a class like others.
+            None, NaN, pandas' NA, an empty string or a mask says that a label is unknown; in tables -1 too, while among classes of one
+            dimension it is one of them. An unknown label, and the edges of the label graph at it, are left out of the training on this
+            sample; a sample without a class is left out.
         sample_weight : array-like, shape (n_samples,), optional
             Weights >= 0 of the slacks.
         """
-        clock = started(self)
-        prepared = self._prepare(self._read(X, y, sample_weight), self.C)
-        return self._train(prepared._replace(learner=within(self, prepared.learner, clock)))
-
-    def _train(self, prepared: LabelSetPlan) -> Self:
-        prepared, planes = self._warm(prepared)
-        learner = prepared.learner
-        result = minimise(self, prepared.objective, learner, planes)
-        self._planes = result.extra.pop("planes", None) if self.warm_start else None
-        self._accept(prepared, result)
-        words = unfinished(result, learner)
-        if words:
-            warnings.warn(words, ConvergenceWarning, stacklevel=3)
-        return self
-
-    def _accept(self, prepared: LabelSetPlan, result: LearningResult) -> None:
-        """What was learned, as attributes."""
-        result.extra.pop("planes", None)
-        self.classes_, self._kind = prepared.target.classes, prepared.target.kind
-        self.model_, self.objective_ = prepared.model, prepared.objective
-        self.result_ = replace(result, message=f"{result.message} {prepared.chosen}")
-        base = self._base
-        self.graph_ = base.graph if isinstance(base, MultiLabelBound) else None
-        self.weights_, self.n_iter_ = result.weights, result.n_iter
-
-    @property
-    def _base(self) -> BoundModel:
-        """The model of features and labels, below convex energies if there are any."""
-        return self.model_.base if isinstance(self.model_, ConvexBound) else self.model_
-
-    def _warm(self, prepared: LabelSetPlan) -> tuple[LabelSetPlan, Any]:
-        """The objective of the last fit and its planes, if they are of the same data; else the new one and no planes."""
-        before: Any = getattr(self, "objective_", None)
-        if self.warm_start and isinstance(before, StoredObjective):
-            before.refuse_warm_start()
-        new = prepared.objective
-        if isinstance(new, SmoothObjective):
-            same = self.warm_start and type(before) is type(new)
-            return prepared, warm_weights(before, new, self.result_.weights) if same else None
-        planes = getattr(self, "_planes", None)
-        if not self.warm_start or planes is None or type(before) is not type(new) or not same_data(before, new):
-            return prepared, None
-        before.sample_weight, before.n_jobs = new.sample_weight, new.n_jobs
-        before.oracle, before.exact = new.oracle, new.exact
-        before.set_C(new.C)
-        return prepared._replace(objective=before), planes
+        return self._fit(X, y, sample_weight)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Data:
         check_room(multilabel_bytes(X, y), "this training set")
@@ -265,27 +215,56 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         check_classification_targets(y)
         return Data(with_bias(X, self.bias), read_target(y, unknown if y.ndim == 2 else None), weight)
 
-    def _prepare(self, data: Data, C: float) -> LabelSetPlan:
-        return prepare(self, data, C)
+    def _bind(self, settings: Settings, data: Data, C: float, **known: Any) -> Bound:
+        surrogate, target = surrogate_of(settings), data.labels
+        # What missing a class costs is counted before samples are merged, and kept at the nodes.
+        costs = None
+        if settings.class_weight is not None:
+            check_weighted(settings.loss)
+            costs = class_costs(settings.class_weight, target, data.weight)
+            settings = replace(settings, class_weight=None, loss=Hamming(settings.loss == "normalised"))
+        X, labels, weight = merged(data.items, target.labels, data.weight)
+        facts = {"classes_": target.classes, "_kind": target.kind, "graph_": None}
+        if target.kind == "multiclass":
+            single = multiclass(X, labels, target.classes)
+            if costs is not None:
+                single = weighted(single, costs, np.zeros(len(labels), dtype=np.int64))
+            return Bound(single, weight, settings, facts)
+        # The graph of the labels, and tables on its edges.
+        graph = label_graph(settings.label_graph, *for_graph(target.labels, data.weight))
+        potentials, words = surrogate.potentials(settings), ""
+        if potentials is None:
+            potentials, words = _open_potentials(graph)
+        full = MultiLabelModel(graph, potentials).bind(X, labels)
+        if settings.oracle is None and surrogate.name == "margin" and who_solves(full) is not None:
+            settings = replace(settings, oracle="bracket")
+            words = f"{graph.n_nodes} labels on this graph are too many for quick exact solvers (supermodular potentials have one); "
+        # Where labels are unknown, samples have smaller graphs in training.
+        model: BoundModel = full
+        place = np.tile(np.arange(graph.n_nodes), len(labels))
+        if (labels < 0).any():
+            model, place = partly_known(full, X, labels)
+        if costs is not None:
+            model = weighted(model, costs, place)
+        return Bound(model, weight, settings, facts | {"graph_": graph}, None if model is full else full, None, words)
 
-    def _fold(self, data: Data, whole: LabelSetPlan, C: float) -> LabelSetPlan:
-        return self._prepare(data, C)
+    def _training_bytes(self, bound: Bound, learner: Learner) -> int:
+        model = bound.model if bound.full is None else bound.full
+        if not isinstance(model, MultiLabelBound):
+            return model_bytes(model)
+        labels = np.reshape(np.asarray(model.labels), (-1, model.graph.n_nodes))
+        return multilabel_bytes(model.data.x, labels, design=not isinstance(learner, SubsetAscent))
 
     def _splits(self, data: Data, folds: Any) -> Iterable[Any]:
-        return folds.split(data.X, data.target.labels)
+        return folds.split(data.items, data.labels.labels)
 
-    def _scorer(self, prepared: LabelSetPlan, data: Data) -> Callable[[LearningResult], float]:
-        """Fraction of right labels among those known, on other data; NaN where none is."""
-        truth, jobs = data.target.labels.reshape(len(data.weight), -1), as_jobs(self.n_jobs, 1)
-        weight = (truth >= 0) * (data.weight if data.weight.any() else np.ones(len(truth)))[:, None]
+    def _fraction(self, samples: Any, labels: Target, weight: np.ndarray) -> float:
+        truth = labels.labels.reshape(len(weight), -1)
+        known = (truth >= 0) * (weight if weight.any() else np.ones(len(truth)))[:, None]
+        right = self._table(samples) == truth
+        return float((right * known).sum() / known.sum()) if known.any() else np.nan
 
-        def score(result: LearningResult) -> float:
-            right = self._labels(prepared.objective, prepared.model, result.weights, data.X, jobs) == truth
-            return float((right * weight).sum() / weight.sum()) if weight.any() else np.nan
-
-        return score
-
-    # ---- prediction --------------------------------------------------------------------------------------------
+    # ---- prediction ----------------------------------------------------------------------------------------------
 
     def _new(self, X: Any) -> Any:
         check_is_fitted(self, "weights_")
@@ -293,17 +272,24 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
             new = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return with_bias(new, self.bias)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels (n_samples, n_labels) of 0 and 1, or classes (n_samples,)."""
-        X = self._new(X)
-        labels = self._labels(self.objective_, self.model_, self.weights_, X, as_jobs(self.n_jobs, 1))
+    def _samples(self, items: Any, facts: dict[str, Any] | None = None) -> Any:
+        return items
+
+    def predict(self, X: Any, solver: Solver | str | None = None) -> np.ndarray:
+        """Labels (n_samples, n_labels) of 0 and 1, or classes (n_samples,); ``solver`` as in `predict_result`."""
+        labels = self._table(self._new(X), solver)
         return labels.astype(np.int64) if self._kind == "multilabel" else self.classes_[labels[:, 0]]
 
-    def _labels(self, objective: Any, model: Any, w: np.ndarray, X: Any, jobs: int) -> np.ndarray:
+    def _table(self, X: Any, solver: Solver | str | None = None) -> np.ndarray:
         """Predicted labels as numbers, (n, L)."""
-        if own_solver(self, None) is not None or not is_convex(objective):
-            return predicted(model, w, X, jobs, given_solver(own_solver(self, None), self.oracle))
-        return np.array([own.labels for own in points(objective, model, w, X, jobs)], dtype=np.int32).reshape(X.shape[0], -1)
+        return np.array(self._labellings(X, solver), dtype=np.int32).reshape(X.shape[0], -1)
+
+    def _at_once(self, samples: Any) -> Sequence[np.ndarray] | np.ndarray | None:
+        """All sets of few labels are tried, and of classes that exclude each other the largest score is taken."""
+        model: Any = self.model_
+        if not isinstance(model, (MultiLabelBound, ConvexBound)):
+            return np.argmax(model.unary(self.weights_, model.encode(samples)), axis=1)[:, None]
+        return best_labels(model, self.weights_, samples) if isinstance(model, MultiLabelBound) and is_small(model) else None
 
     def decision_function(self, X: Any) -> np.ndarray:
         """How much the best labelling with each label scores more than the best without it, (n_samples, n_labels).
@@ -312,8 +298,9 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         the entry of each label (class) in the point that `predict` rounds, less that of its absence.
         """
         X = self._new(X)
-        if is_convex(self.objective_):
-            found = points(self.objective_, self.model_, self.weights_, X, as_jobs(self.n_jobs, 1))
+        jobs = as_jobs(self.n_jobs)
+        if self._surrogate.rounds:
+            found = self._surrogate.points(self.model_, self.weights_, X, jobs)
             mu = np.array([own.mu for own in found]).reshape(X.shape[0], -1, self.model_.n_labels)
             if self._kind == "multiclass":
                 return mu[:, 0]
@@ -324,32 +311,10 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
         if is_small(self.model_):
             margins = label_margins(self.model_, self.weights_, X)
         else:
-            problems, who = self.model_.problems(self.weights_, X), self._solver(None)
-            found = thread_map(lambda problem: label_gains(problem, who), problems, as_jobs(self.n_jobs, 1))
-            margins = np.array(found).reshape(len(problems), self.model_.graph.n_nodes)
+            problems, who = self.model_.problems(self.weights_, X), self._who(None)
+            gains = thread_map(lambda problem: label_gains(problem, who), problems, jobs)
+            margins = np.array(gains).reshape(len(problems), self.model_.graph.n_nodes)
         return margins[:, 0] if self._kind == "binary" else margins
-
-    def predict_result(self, X: Any, solver: Solver | str | None = None) -> list[Result]:
-        """Best labellings as numbers, each with a proof of how good it is.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, shape (n_samples, n_features)
-        solver : Solver or str, optional
-            By default the exact one that fits the structure, and `TRWS` elsewhere; with the surrogates ``qp`` and ``logistic`` as in
-            `GraphLabeler.predict_result`.
-        """
-        return self._results(self._new(X), own_solver(self, solver))
-
-    def _solver(self, solver: Solver | str | None) -> Solver | str | None:
-        given = given_solver(own_solver(self, solver), self.oracle)
-        return default_solver(self.model_) if given is None else given
-
-    def _results(self, X: Any, solver: Solver | str | None) -> list[Result]:
-        if solver is None and is_convex(self.objective_):
-            return results(self.objective_, self.model_, self.weights_, X, as_jobs(self.n_jobs, 1))
-        problems, who = self.model_.problems(self.weights_, X), self._solver(solver)
-        return thread_map(lambda problem: best(problem, who), problems, as_jobs(self.n_jobs, 1))
 
     def predict_marginals(self, X: Any, edge_marginals: bool = False) -> Any:
         r"""Probabilities of labels under :math:`p(y) = e^{F(x, y)} / Z`, after training with ``surrogate="likelihood"``.
@@ -371,8 +336,7 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
             With ``edge_marginals``: for each edge of ``graph_`` the values of its first label, then of its second.
         """
         X = self._new(X)
-        check_likelihood(self.objective_, self.surrogate)
-        found = marginals(self.model_, self.weights_, X, as_jobs(self.n_jobs, 1))
+        found = self._surrogate.marginals(self.model_, self.weights_, X, as_jobs(self.n_jobs))
         size = self.model_.n_labels
         node = np.array([own.node for own in found]).reshape(X.shape[0], -1, size)
         labels = node[:, :, 1] if self._kind == "multilabel" else node[:, 0]
@@ -383,16 +347,277 @@ class MultiLabelClassifier(ClassifierMixin, NestedParameters):
     @property
     def coef_blocks_(self) -> dict[str, np.ndarray]:
         check_is_fitted(self, "weights_")
-        model, base, weights = self.model_, self._base, self.weights_
+        model, weights = self.model_, self.weights_
         pairs: dict[str, np.ndarray] = {}
         if isinstance(model, ConvexBound):
             weights, terms, matrices = convex_blocks(model, weights)
             n = len(terms) if self.graph_ is not None else 0
             pairs = {"linear": np.array(terms[:n]).reshape(n, 4), "matrices": np.array(matrices[:n]).reshape(n, 4, 4)}
-        if isinstance(base, MultiLabelBound):
-            node, edge = base.blocks(weights)
+            model = model.base
+        if isinstance(model, MultiLabelBound):
+            nodes, edges = model.blocks(weights)
         else:
-            node, edge = weights.reshape(-1, len(self.classes_)).T, np.zeros((0, 2, 2))
+            nodes, edges = weights.reshape(-1, len(self.classes_)).T, np.zeros((0, 2, 2))
         d = self.n_features_in_
-        first = {"node": node[:, :d].copy(), "bias": node[:, d].copy() if self.bias else np.zeros(len(node))}
-        return first | (pairs or {"edge": edge})
+        bias = {"bias": nodes[:, d].copy()} if self.bias else {}
+        return {"nodes": nodes[:, :d].copy()} | bias | (pairs or {"edges": edges})
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Labels as numbers, (n, L) of 0 and 1 (-1 where unknown) or (n,), and what they stand for."""
+
+    kind: str  # "multilabel", "binary" or "multiclass"
+    labels: np.ndarray
+    classes: np.ndarray
+
+    def __getitem__(self, which: np.ndarray) -> Target:
+        return replace(self, labels=self.labels[which])
+
+
+def hidden(y: Any) -> tuple[Any, np.ndarray | None]:
+    """Labels with something known in the place of unknown ones, and where these are; None if all are known.
+
+    Unknown are masked entries, None, NaN and pandas' NA; in tables of labels -1 and empty cells; among strings the empty one.
+    """
+    if isinstance(y, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(y)
+        if not mask.any():
+            return np.asarray(y), None
+        _check_some(~mask)
+        if mask.ndim == 1:
+            return np.asarray(y.data), mask
+        return np.where(mask, 0, np.asarray(y.data)), mask
+    table = label_array(y.toarray() if sparse.issparse(y) else y) if _is_table(y) else None
+    if table is None or table.ndim != 2 or table.shape[1] < 2:
+        return _hidden_classes(y)
+    absent = np.zeros(table.shape, dtype=bool)
+    if table.dtype.kind == "O":
+        empty = np.array([isinstance(own, str) and own == "" for own in table.flat], dtype=bool)
+        absent = (missing(table.flat) | empty).reshape(table.shape)
+        try:
+            table = np.where(absent, 0, table).astype(np.float64)
+        except (TypeError, ValueError):
+            return y, None
+    elif table.dtype.kind == "f":
+        absent = np.isnan(table)
+        table = np.where(absent, 0, table)
+    minus = table == UNKNOWN if table.dtype.kind in "if" else np.zeros(table.shape, dtype=bool)
+    unknown = absent | minus
+    if not unknown.any() or not np.isin(table, (UNKNOWN, 0, 1)).all():
+        return y, None
+    _check_some(~unknown)
+    if minus.any() and (table[~absent] != 0).all():
+        raise InvalidSampleError(
+            f"y holds -1 and 1, but no 0: here 0 is a label that a sample does not have, and -1 one that is unknown (sample "
+            f"{np.argwhere(minus)[0][0]} has some). Replace -1 by 0, or mask what is unknown."
+        )
+    return np.where(unknown, 0, table).astype(np.int64), unknown
+
+
+def _hidden_classes(y: Any) -> tuple[Any, np.ndarray | None]:
+    """`hidden` for one class a sample: -1 is a class like others here, as for every classifier of scikit-learn."""
+    if not isinstance(y, (list, tuple)) and not hasattr(y, "__array__"):
+        return y, None
+    try:
+        labels = label_array(y)
+    except ValueError:
+        return y, None
+    if labels.dtype.kind not in "OfU" or labels.ndim not in (1, 2) or labels.size != len(labels):
+        return y, None
+    labels = labels.reshape(-1)
+    unknown = np.isnan(labels) if labels.dtype.kind == "f" else missing(labels)
+    known = labels[~unknown]
+    if known.dtype.kind == "O" and all(isinstance(label, str) for label in known) and len(known):
+        known = known.astype(str)
+    if known.dtype.kind == "U" and not blank(known).all():
+        unknown[~unknown] = blank(known)
+        known = known[~blank(known)]
+    if not unknown.any():
+        return y, None
+    _check_some(~unknown)
+    plain = np.array(known.tolist())
+    filled = np.full(len(labels), plain[0], dtype=plain.dtype)
+    filled[~unknown] = plain
+    return filled, unknown
+
+
+def _check_some(known: np.ndarray) -> None:
+    if not known.any():
+        raise InvalidSampleError(f"y has {known.size} labels, but none is known; wanted some.")
+
+
+@contextmanager
+def named_samples(X: Any) -> Iterator[None]:
+    """Errors about numbers that are not finite with the sample and the feature they are at."""
+    try:
+        yield
+    except ValueError as error:
+        if np.iscomplexobj(X):
+            raise
+        try:
+            rows = X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+            bad = ~np.isfinite(rows.data if sparse.issparse(X) else rows)
+        except (TypeError, ValueError):
+            raise error from None
+        if rows.ndim != 2 or not bad.any():
+            raise
+        j, f = np.argwhere(bad)[0] if not sparse.issparse(X) else _place(rows, int(bad.argmax()))
+        raise InvalidSampleError(
+            f"sample {j} has {rows[j, f]} at feature {f}, wanted finite numbers; impute or drop it first. ({error})"
+        ) from error
+
+
+def _place(rows: Any, position: int) -> tuple[int, int]:
+    return int(np.searchsorted(rows.indptr, position, side="right")) - 1, int(rows.indices[position])
+
+
+def _is_table(y: Any) -> bool:
+    if hasattr(y, "shape"):
+        return len(y.shape) == 2
+    return isinstance(y, (list, tuple)) and len(y) > 0 and all(isinstance(row, (list, tuple, np.ndarray)) for row in y)
+
+
+def with_bias(X: Any, bias: bool) -> Any:
+    """Features as kernels read them, with a constant one at the end."""
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        X.sum_duplicates()
+        return sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))], format="csr")) if bias else X
+    X = X + 0.0
+    return np.hstack([X, np.ones((len(X), 1))]) if bias else np.ascontiguousarray(X)
+
+
+def read_target(y: Any, unknown: np.ndarray | None) -> Target:
+    """Classes as numbers."""
+    kind = type_of_target(y, input_name="y")
+    if kind == "multilabel-indicator":
+        labels = np.asarray(y.toarray() if sparse.issparse(y) else y)
+        other = np.argwhere((labels != 0) & (labels != 1))
+        if len(other):
+            j, m = other[0]
+            raise InvalidSampleError(f"y of sample {j} has {labels[j, m]} for label {m}, wanted 0 or 1.")
+        labels = labels.astype(np.int32)
+        if unknown is not None:
+            labels[unknown] = UNKNOWN
+        return Target("multilabel", labels, np.arange(labels.shape[1]))
+    if y.ndim != 1:
+        raise InvalidSampleError(
+            f"y has shape {y.shape} and is {kind}, wanted (n_samples, n_labels) of 0 and 1, or (n_samples,)."
+        )
+    classes, coded = np.unique(y, return_inverse=True)
+    if len(classes) == 2:
+        return Target("binary", coded.reshape(-1, 1).astype(np.int32), classes)
+    return Target("multiclass", coded.astype(np.int32), classes)
+
+
+def merged(X: Any, labels: np.ndarray, weight: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Samples that are the same as one, those of weight 0 left out, in the order of their bytes."""
+    keep = np.flatnonzero(weight > 0) if weight.any() else np.arange(len(weight))
+    keys = {}
+    for j in keep.tolist():
+        if sparse.issparse(X):
+            row = slice(X.indptr[j], X.indptr[j + 1])
+            own = X.indices[row].astype(np.int64).tobytes() + X.data[row].tobytes()
+        else:
+            own = X[j].tobytes()
+        keys[j] = labels[j].tobytes() + own
+    first: dict[bytes, int] = {}
+    total: dict[bytes, float] = {}
+    for j, key in keys.items():
+        first.setdefault(key, j)
+        total[key] = total.get(key, 0.0) + float(weight[j])
+    order = sorted(first)
+    rows = np.array([first[key] for key in order], dtype=np.int64)
+    return X[rows], labels[rows], np.array([total[key] for key in order])
+
+
+def for_graph(labels: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels that a label graph is read off: samples without unknown ones, or all, with 0 for unknown, if there are none."""
+    whole = (labels >= 0).all(axis=1) & (weight > 0)
+    if not whole.any():
+        return np.maximum(labels, 0), np.where(weight.any(), weight, 1.0)
+    return labels[whole], weight[whole]
+
+
+def class_costs(given: Any, target: Target, weight: np.ndarray) -> np.ndarray:
+    r"""Cost of missing each class, (n_labels, n_classes); ``balanced`` is :math:`\sum_l n_l / (K n_k)`, counted by weights.
+
+    Parameters
+    ----------
+    given : "balanced", dict of classes, or array-like of shape (n_classes,)
+        For tables of labels the classes are 0 and 1, and a list of such dicts, one for each label, is taken as well.
+    """
+    labels = target.labels.reshape(len(target.labels), -1)
+    classes = [0, 1] if target.kind == "multilabel" else target.classes.tolist()
+    n_labels = labels.shape[1]
+    if isinstance(given, str):
+        check_balanced(given)
+        known = [labels[:, m] >= 0 for m in range(n_labels)]
+        counts = [np.bincount(labels[own, m], weights=weight[own], minlength=len(classes)) for m, own in enumerate(known)]
+        return np.array([balanced(own) for own in counts])
+    several = isinstance(given, (list, tuple)) and any(isinstance(own, Mapping) for own in given)
+    rows = list(given) if several else [given] * n_labels
+    if len(rows) != n_labels or (several and target.kind != "multilabel"):
+        raise InvalidParameterError(f"class_weight has {len(rows)} dicts, wanted one for each of {n_labels} labels.")
+    return np.array([costs_of_classes(own, classes) for own in rows])
+
+
+def _open_potentials(graph: Graph) -> tuple[str, str]:
+    """Tables where they are left open, and why."""
+    if graph.is_forest or graph.n_nodes <= MOST_ENUMERATED:
+        return "general", "general potentials, as the best labels are found exactly all the same; "
+    return "supermodular", f"supermodular potentials, as {graph.n_nodes} labels with cycles are then solved exactly; "
+
+
+def weighted(bound: BoundModel, costs: np.ndarray, place: np.ndarray) -> BoundModel:
+    """The model with a weight at each node: what missing its class costs. ``place`` is the number of the label at each node."""
+    node_weights = costs[place, np.asarray(bound.labels)]
+    return replace(bound, data=replace(bound.data, node_weights=node_weights))
+
+
+def partly_known(full: MultiLabelBound, x: Any, labels: np.ndarray) -> tuple[BoundModel, np.ndarray]:
+    """`full` bound to samples of which some labels are unknown: these, and their edges, are left out of the graph of a sample.
+
+    Returns the model, and the number of the label at each of its nodes.
+    """
+    known = labels >= 0
+    size, width = labels.shape[1], x.shape[1]
+    edges = full.graph.edges
+    example, place = np.nonzero(known)
+    node_ptr = np.concatenate([[0], np.cumsum(known.sum(axis=1))]).astype(np.int64)
+    number = np.cumsum(known, axis=1) - 1
+    inside = known[:, edges[:, 0]] & known[:, edges[:, 1]]
+    edge_ptr = np.concatenate([[0], np.cumsum(inside.sum(axis=1))]).astype(np.int64)
+    own_example, kind = np.nonzero(inside)
+    own = np.stack([number[own_example, edges[kind, 0]], number[own_example, edges[kind, 1]]], axis=1).astype(np.int32)
+    pieces = np.split(own, edge_ptr[1:-1])
+    graphs = tuple(
+        Graph(int(c), piece, np.zeros(len(piece), dtype=np.int32), 1)
+        for c, piece in zip(np.diff(node_ptr), pieces, strict=True)
+    )
+    rows = sparse.csr_array(x)[example]
+    columns = rows.indices + np.repeat(place * width, np.diff(rows.indptr))
+    data = Encoded(
+        graphs,
+        node_ptr,
+        edge_ptr,
+        (own + node_ptr[own_example][:, None]).astype(np.int32),
+        sparse.csr_array((rows.data, columns, rows.indptr), shape=(len(example), size * width)),
+        sparse.csr_array((np.ones(len(kind)), kind, np.arange(len(kind) + 1)), shape=(len(kind), len(edges))),
+        np.full(len(example), 2, dtype=np.int32),
+        np.zeros(len(example), dtype=np.int64),
+        np.ones(len(example)),
+    )
+    bound = BoundModel(
+        full.layout,
+        data,
+        full.node_index,
+        full.edge_index,
+        full.cone,
+        full.classes,
+        2,
+        full.name,
+        labels[known].astype(np.int32),
+    )
+    return bound, place

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.errors import InvalidSampleError
 from ..core.graph import Graph
 from ..core.parameters import OneOf, settings
 from ..inference.base import Solver
 from ..learning.driver import Learner
-from ..learning.objectives.margin import MarginObjective, loss_table
-from ..learning.oracles.second_order import PairLoss, PairOracle, best_tags
-from ..losses import Loss, as_loss
-from ..models.bound import BoundModel
+from ..learning.oracles.second_order import best_tags
+from ..losses import Loss
 from ..models.sample import GraphSample
-from ..models.second_order import PairLayout, second_order
-from .base import Labeler
-from .choices import as_surrogate, coefficients, is_auto, loss_and_oracle
-from .memory import check_room, model_bytes
-from .solving import as_jobs
+from ..models.second_order import PairLayout
+from .base import Labeler, coefficients
+from .settings import as_jobs
 
 
 class SequenceLabeler(Labeler):
@@ -36,18 +32,71 @@ class SequenceLabeler(Labeler):
 
     Parameters
     ----------
-    potentials, surrogate, learner, loss, features, oracle, C, tol, max_iter, time_limit, random_state, n_jobs, callback, bias,
-    symmetric, classes, checkpoint, class_weight, warm_start, smoothing, solver, checkpoint_seconds
-        As in `GraphLabeler`.
+    potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
+        Pairwise tables that are allowed, as in `maxsum.models.GraphModel`; auto and None choose by the data, convex energies go with the
+        surrogates ``qp`` and ``logistic``.
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+        What is minimised: a hinge (margin, also auto; lp and qp for relaxations), strictly trivial equivalents, a logistic random field, or
+        the conditional log-likelihood, whose probabilities `predict_marginals` gives.
+    learner : None, "auto", str or Learner
+        Who minimises; by default the learner that suits surrogate and sizes. Names have ``tol`` and the other limits of this estimator, a
+        `Learner` has its own.
+    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
+        What a wrong label costs, for the surrogates margin, lp, qp and logistic.
+    features : None, "auto" or NodeFeatures
+        What the observations are; by default read off the samples.
+    oracle : None, "auto", str, Solver or callable
+        Who maximises loss-augmented problems in training; by structure by default. A solver, or its name, predicts too.
+    C : float
+        Weight of the sum of the slacks.
+    tol : float
+        Relative gap at which training stops.
+    max_iter : int
+        Passes over the samples.
+    time_limit : float, optional
+        Seconds for training.
+    random_state : int, RandomState or None
+        Seed of the learner; None draws another for each fit.
+    n_jobs : int, optional
+        Threads over samples, in training and prediction; None for one, -1 for one a core.
+    callback : callable, optional
+        Called with a `LearningPoint` after each pass; a true return value stops the training.
+    bias : bool
+        Add a constant feature to every node; regularised like every weight.
     order : {1, 2}
         Labels that a score sees besides its own. Order 2 is a chain over pairs of labels, :math:`K^3` operations an item, with general
         potentials, the margin surrogate, and an oracle of its own. Labels of `predict_result` and `problems` are then numbers of
         pairs, :math:`aK + b` for label :math:`b` after :math:`a`, or :math:`b` at the start: ``labels % K`` are those of the items.
+    symmetric : bool
+        Whether tables are symmetric.
+    classes : array-like, optional
+        Labels that exist, in order; by default those of the training set. Any hashable labels will do.
+    checkpoint : path, optional
+        File that the state of the training is written to, and that training goes on from if it exists.
+    class_weight : dict, array-like of shape (K,), or "balanced", optional
+        What missing each class costs in the Hamming loss.
+    warm_start : bool
+        A second `fit` on the same data goes on from what the first left.
+    smoothing : float
+        Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    solver : None, "auto", str or Solver
+        Who predicts, where `predict` is not told; by default as in `predict_result`.
+    checkpoint_seconds : float
+        Least time between two checkpoints.
 
     Attributes
     ----------
-    classes_, weights_, weight_names_, coef_blocks_, n_features_in_, result_, model_, objective_
-        As in `GraphLabeler`. With ``order=2`` the block ``triples`` (K, K, K) of ``coef_blocks_`` has :math:`h`.
+    classes_ : ndarray
+    weights_ : ndarray, shape (n_weights,)
+    weight_names_ : list of str
+    coef_blocks_ : dict of ndarray
+        The weights by name: ``nodes`` (d, K), ``bias`` (K,), ``edges`` (K, K), and with ``order=2`` ``triples`` (K, K, K) for :math:`h`; convex energies have ``linear`` and ``matrices``.
+    n_features_in_, n_iter_ : int
+    result_ : LearningResult
+        What is proven about the weights; its ``message`` says which oracle and learner were chosen, and why.
+    model_ : BoundModel
+    objective_ : Objective
+        For ``result_.verify(objective_)``.
 
     Examples
     --------
@@ -58,12 +107,10 @@ class SequenceLabeler(Labeler):
     ['D', 'N', 'V']
     """
 
-    order: int
-
     def __init__(
         self,
-        potentials: str = "general",
-        surrogate: str = "margin",
+        potentials: Any = "general",
+        surrogate: str | None = "margin",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",
@@ -72,8 +119,8 @@ class SequenceLabeler(Labeler):
         tol: float = 1e-3,
         max_iter: int = 1000,
         time_limit: float | None = None,
-        random_state: int = 0,
-        n_jobs: int = 1,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
         bias: bool = False,
         order: int = 1,
@@ -86,7 +133,29 @@ class SequenceLabeler(Labeler):
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
-        self._keep(locals())
+        self.potentials = potentials
+        self.surrogate = surrogate
+        self.learner = learner
+        self.loss = loss
+        self.features = features
+        self.oracle = oracle
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callback = callback
+        self.bias = bias
+        self.order = order
+        self.symmetric = symmetric
+        self.classes = classes
+        self.checkpoint = checkpoint
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.smoothing = smoothing
+        self.solver = solver
+        self.checkpoint_seconds = checkpoint_seconds
 
     _parameters = settings(
         order=OneOf(1, 2, wanted="1 or 2. Features of the items around an item, in its dict or row, see further")
@@ -106,20 +175,6 @@ class SequenceLabeler(Labeler):
             )
         return items
 
-    def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
-        if self.order == 2:
-            _check_second(self)
-        return {}
-
-    def _objective(self, surrogate: Any, bound: BoundModel, weight: np.ndarray, C: float, *operators: Any) -> Any:
-        if self.order == 1:
-            return super()._objective(surrogate, bound, weight, C, *operators)
-        pairs = second_order(bound)
-        check_room(model_bytes(pairs), "this training")
-        loss = as_loss(loss_and_oracle(self, bound, weight)[0])
-        oracle = PairOracle(pairs, loss_table(bound, loss))
-        return MarginObjective(pairs, C, PairLoss(loss, bound.n_labels), oracle, weight, self.n_jobs)
-
     @property
     def _pairs(self) -> PairLayout | None:
         """The layout of pairs, if the model is one of second order."""
@@ -137,9 +192,9 @@ class SequenceLabeler(Labeler):
         blocks = coefficients(pairs.base, self.weights_[:n_first], [], [])
         return {**blocks, "triples": self.weights_[n_first:].reshape(size, size, size)}
 
-    def _union_labels(self, samples: list[GraphSample]) -> list[np.ndarray] | None:
+    def _at_once(self, samples: list[GraphSample]) -> Sequence[np.ndarray] | np.ndarray | None:
         if self._pairs is None:
-            return super()._union_labels(samples)
+            return super()._at_once(samples)
         return best_tags(self.model_, self.weights_, self.model_.encode(samples), as_jobs(self.n_jobs))
 
     def _outside(self, sample: GraphSample, labels: np.ndarray) -> np.ndarray:
@@ -158,23 +213,6 @@ class SequenceLabeler(Labeler):
             except InvalidSampleError as error:
                 raise InvalidSampleError(f"sample {j}: {error}") from error
         return samples
-
-
-def _check_second(labeler: Any) -> None:
-    """Refuse what chains over pairs do not have."""
-    if not (labeler.potentials == "general" or is_auto(labeler.potentials)) or labeler.symmetric:
-        raise InvalidParameterError(
-            f"order is 2 with potentials={labeler.potentials!r}, symmetric={labeler.symmetric!r}; wanted potentials='general' and "
-            "symmetric=False, as scores of three labels have no such restriction. Or use order=1."
-        )
-    if as_surrogate(labeler.surrogate) != "margin":
-        raise InvalidParameterError(
-            f"order is 2 with surrogate={labeler.surrogate!r}, wanted 'margin': labels of pairs exclude each other. Or use order=1."
-        )
-    if labeler.oracle is not None and not is_auto(labeler.oracle):
-        raise InvalidParameterError(
-            f"order is 2 with oracle={labeler.oracle!r}, wanted None: chains over pairs have an exact oracle of their own."
-        )
 
 
 def _are_dicts(item: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,20 @@ from ..executors.base import Executor, executing
 from ..learning.driver import Learner
 from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
 from ..learning.learners.cutting_plane import CuttingPlane
-from ..learning.learners.quasi_newton import ProjectedQuasiNewton
 from ..models.bound import BoundModel
 from ..models.cone import Cone
 from ..models.features import NodeFeatures
-from ..models.graph_model import GraphModel, Layout
+from ..models.graph_model import Layout
 from ..models.labels import induced
 from ..models.sample import GraphSample
 from ..shards.ascent import ShardAscent, ShardedObjective
 from ..shards.dataset import MANIFEST, Shard, ShardedDataset
 from ..shards.objectives import AggregatedObjective, ShardedSmooth
-from .choices import SURROGATES, as_surrogate, balanced, choose_learner, is_auto
-from .convex import CONVEX, as_convex
+from .base import Labeler, graph_model, labels_known
+from .grid import GridLabeler
+from .pipeline import Plan, sentence
+from .settings import LIMITS, Settings
+from .surrogates import Choice, balanced, check_balanced, choose_learner, surrogate_of
 
 _KINDS = {"SequenceLabeler": "sequence", "GridLabeler": "image", "GraphLabeler": "graph"}
 _ON_SHARDS = ("margin", "lp", "qp")
@@ -42,14 +44,19 @@ _ON_SHARDS = ("margin", "lp", "qp")
 class LabelerSource:
     """A labeler and a folder of shards as the source of a training: small to send; models are made where they are needed."""
 
-    def __init__(self, labeler: Any, dataset: ShardedDataset, facts: dict[str, Any]):
+    def __init__(self, labeler: Labeler, dataset: ShardedDataset, facts: dict[str, Any]):
         self.labeler, self.dataset, self.facts = labeler, dataset, facts
         self.sizes, self.token = dataset.sizes, uuid.uuid4().hex
 
     @property
     def surrogate(self) -> str:
         """Name of the surrogate that is minimised."""
-        return as_surrogate(self.labeler.surrogate)
+        return surrogate_of(self.settings).name
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Those of the labeler."""
+        return Settings.of(self.labeler)
 
     @cached_property
     def cone(self) -> Cone:
@@ -96,16 +103,14 @@ class LabelerSource:
     def model(self) -> Any:
         """The model that new samples meet, without data; for convex energies the convex one."""
         bound = self._layout(self.dataset.input_features).bound((self.classes,))
-        surrogate = as_surrogate(self.labeler.surrogate)
-        spec = as_convex(self.labeler, surrogate, ProjectedQuasiNewton())
+        spec = surrogate_of(self.settings).energies(self.settings)
         return bound if spec is None else spec.bind(bound)
 
     def _layout(self, features: NodeFeatures) -> Layout:
-        labeler, facts = self.labeler, self.dataset.manifest["graph"]
-        given = labeler.features
-        if not is_auto(given):
+        facts, given = self.dataset.manifest["graph"], self.settings.features
+        if given is not None:
             features = given.fit(self.samples(self.dataset.shard(0))) if given.kind != "dicts" else features
-        model: GraphModel = labeler._model(features)
+        model = graph_model(self.settings, features)
         n_types, width = int(facts["n_edge_types"]), int(facts["edge_features"]) or 1
         loops = not facts["forest"]
         if self.dataset.kind == "image":
@@ -113,8 +118,8 @@ class LabelerSource:
             if some is not None:
                 n_types, width = some.graph.n_edge_types, 1 if some.edge_features is None else some.edge_features.shape[1]
             loops = True
-        auto = is_auto(labeler.potentials) and as_surrogate(labeler.surrogate) not in CONVEX
-        if auto and len(self.classes) == 2 and loops and facts["least_edge_feature"] >= 0:
+        is_open = surrogate_of(self.settings).potentials(self.settings) is None
+        if is_open and len(self.classes) == 2 and loops and facts["least_edge_feature"] >= 0:
             model = replace(model, potentials="supermodular")
         if facts["clique_types"] and model.potentials not in ("associative", "potts"):
             raise InvalidSampleError(
@@ -131,7 +136,7 @@ class LabelerSource:
     def samples(self, shard: Shard) -> list[GraphSample]:
         """The samples of a shard."""
         if self.dataset.kind != "sequence":
-            return self.labeler._samples(shard.items(), self.facts)  # type: ignore[no-any-return]
+            return self.labeler._samples(shard.items(), self.facts)
         return shard.batch([_chain(n) for n in shard.arrays["nodes"].tolist()])
 
     def bound(self, k: int) -> BoundModel:
@@ -155,8 +160,7 @@ class LabelerSource:
 
     def objective(self, k: int) -> Any:
         """The objective of one shard; its C is set by whoever opens it."""
-        surrogate = SURROGATES[as_surrogate(self.labeler.surrogate)]
-        return surrogate.objective(self.labeler, self.bound(k), np.ones(int(self.sizes[k])), 1.0)
+        return surrogate_of(self.settings).objective(self.settings, self.bound(k), np.ones(int(self.sizes[k])), 1.0)
 
     def digest(self) -> bytes:
         """A hash of the data and of all settings that change what is learned."""
@@ -185,108 +189,102 @@ def _chain(n: int) -> Graph:
     return Graph.chain(n)
 
 
-def fit_shards(labeler: Any, dataset: ShardedDataset, executor: Any = None) -> Any:
+def fit_shards(labeler: Labeler, dataset: ShardedDataset, executor: Any = None) -> Any:
     """Train a labeler on shards; what ``labeler.fit(dataset, executor=executor)`` does."""
-    from .base import TrainingPlan
-    from .targets import Coding
-
     check(labeler)
-    _check(labeler, dataset)
+    settings = Settings.of(labeler)
+    _check(settings, labeler, dataset)
     with executing(executor) as runner:
-        own = clone(labeler).set_params(callback=None, checkpoint=None)
+        own = clone(labeler).set_params(callback=None, checkpoint=None, random_state=settings.random_state)
         if isinstance(own.class_weight, str):
             own.set_params(class_weight=_balanced(own.class_weight, dataset))
-        facts = _facts(own, dataset, runner)
-        source = LabelerSource(own, dataset, facts)
-        learner, objective = _choose(labeler, source, runner)
-        result = learner.fit(objective, labeler.callback)
-        model = source.model
-        n_features = int(dataset.manifest["features"]["width"])
-        labeler._accept(TrainingPlan(learner, objective, model, Coding([], None, None), facts, n_features), result)
-        labeler._warn(result, learner)
+        source = LabelerSource(own, dataset, _facts(own, dataset, runner))
+        learner, objective = _choose(settings, source, labeler.C, runner)
+        result = learner.fit(objective, settings.callback)
+        surrogate = surrogate_of(settings)
+        choice = Choice(type(learner).__name__, "the default on shards")
+        words = sentence(settings, surrogate, objective, learner, choice)
+        facts = source.facts | labels_known(source.model, None)
+        facts["n_features_in_"] = int(dataset.manifest["features"]["width"])
+        plan = Plan(settings, learner, objective, source.model, facts, words)
+        labeler._accept(plan, result)._warn(plan, result)
     return labeler
 
 
-def _check(labeler: Any, dataset: ShardedDataset) -> None:
+def _check(settings: Settings, labeler: Labeler, dataset: ShardedDataset) -> None:
+    """Refuse what shards do not have."""
     wanted = next((kind for name, kind in _KINDS.items() if name in [own.__name__ for own in type(labeler).__mro__]), None)
     if wanted != dataset.kind:
         raise InvalidSampleError(
-            f"the shards hold items of kind {dataset.kind!r}, but {type(labeler).__name__} takes {wanted!r}; wanted shards of that kind."
+            f"the shards hold items of kind {dataset.kind!r}, but {settings.owner} takes {wanted!r}; wanted shards of that kind."
         )
-    surrogate = as_surrogate(labeler.surrogate)
-    if surrogate not in _ON_SHARDS:
-        raise InvalidParameterError(f"surrogate is {surrogate!r} on shards, wanted one of {', '.join(_ON_SHARDS)}.")
-    if getattr(labeler, "order", 1) != 1 or labeler.smoothing or labeler.warm_start:
+    surrogate = surrogate_of(settings)
+    if surrogate.name not in _ON_SHARDS:
+        raise InvalidParameterError(f"surrogate is {surrogate.name!r} on shards, wanted one of {', '.join(_ON_SHARDS)}.")
+    if settings.order != 1 or settings.smoothing or settings.warm_start:
         raise InvalidParameterError(
             "order=2, smoothing and warm_start are for data in memory; wanted order=1, smoothing=0, warm_start=False."
         )
-    given = labeler.features
-    if dataset.manifest["features"]["kind"] == "dicts" and not is_auto(given):
+    if dataset.manifest["features"]["kind"] == "dicts" and settings.features is not None:
         raise InvalidParameterError(
-            f"features is {given!r}, wanted 'auto': shards of dicts have their columns from write_shards."
+            f"features is {settings.features!r}, wanted 'auto': shards of dicts have their columns from write_shards."
         )
-    spec = as_convex(labeler, surrogate, ProjectedQuasiNewton())
+    surrogate.check(settings, choose_learner(settings, surrogate.default))
+    spec = surrogate.energies(settings)
     if spec is not None and (spec.operators is not None or spec.trees is not None):
         raise InvalidParameterError(
             "potentials has operators or trees, which need samples in memory; wanted neither on shards."
         )
 
 
-def _facts(labeler: Any, dataset: ShardedDataset, executor: Executor) -> dict[str, Any]:
+def _facts(labeler: Labeler, dataset: ShardedDataset, executor: Executor) -> dict[str, Any]:
     """What the whole training set says about features."""
-    if not hasattr(labeler, "_fact_sums"):
-        return labeler._facts([], np.zeros(0))  # type: ignore[no-any-return]
-    if labeler._facts([], np.zeros(0)).get("gamma_") is None or labeler.gamma is not None:
-        return labeler._facts([], np.zeros(0))  # type: ignore[no-any-return]
+    facts = labeler._facts([], np.zeros(0))
+    if not isinstance(labeler, GridLabeler) or facts["gamma_"] is None or labeler.gamma is not None:
+        return facts
     items = [(labeler, dataset, k) for k in range(dataset.n_shards)]
     sums = executor.run(_fact_sums, items, [f"facts-{k}" for k in range(dataset.n_shards)])
-    return labeler._facts_of(np.sum(sums, axis=0))  # type: ignore[no-any-return]
+    return labeler._facts_of(np.sum(sums, axis=0))
 
 
-def _fact_sums(item: tuple[Any, ShardedDataset, int]) -> np.ndarray:
+def _fact_sums(item: tuple[GridLabeler, ShardedDataset, int]) -> np.ndarray:
     labeler, dataset, k = item
-    return labeler._fact_sums(dataset.shard(k).items())  # type: ignore[no-any-return]
+    return labeler._fact_sums(dataset.shard(k).items())
 
 
 def _balanced(given: str, dataset: ShardedDataset) -> list[float]:
-    if given != "balanced" or dataset.classes is None:
-        raise InvalidParameterError(f"class_weight is {given!r}, wanted 'balanced', a dict, or one number for each class.")
-    count = np.zeros(len(dataset.classes))
+    check_balanced(given)
+    count = np.zeros(0 if dataset.classes is None else len(dataset.classes))
     for shard in dataset:
         count += np.bincount(shard.codes[shard.codes >= 0], minlength=len(count))
     return [float(own) for own in balanced(count)]
 
 
-def _choose(labeler: Any, source: LabelerSource, executor: Executor) -> tuple[Learner, Any]:
+def _choose(settings: Settings, source: LabelerSource, C: float, executor: Executor) -> tuple[Learner, Any]:
     """Learner and objective of a surrogate on shards."""
-    if as_surrogate(labeler.surrogate) in CONVEX:
-        learner = choose_learner(labeler, "ProjectedQuasiNewton")
-        as_convex(labeler, as_surrogate(labeler.surrogate), learner)
-        return learner, ShardedSmooth(source, labeler.C, executor)
-    given = labeler.learner
-    if given is None or is_auto(given) or (isinstance(given, str) and given in ("BlockFrankWolfe", "ShardAscent")):
-        return ShardAscent(**_limits(labeler)), ShardedObjective(source, labeler.C, executor)
-    learner = choose_learner(labeler, "CuttingPlane")
+    if surrogate_of(settings).rounds:
+        return choose_learner(settings, "ProjectedQuasiNewton"), ShardedSmooth(source, C, executor)
+    named = "ShardAscent" if settings.learner in (None, "BlockFrankWolfe") else settings.learner
+    learner = choose_learner(replace(settings, learner=named), "ShardAscent")
     if isinstance(learner, ShardAscent):
-        return learner, ShardedObjective(source, labeler.C, executor)
+        return learner, ShardedObjective(source, C, executor)
     if isinstance(learner, BlockFrankWolfe):
-        local = replace(
-            learner, **_limits(BlockFrankWolfe())
-        )  # its limits have no effect, and a checkpoint must not depend on them
-        return ShardAscent(**_limits(learner), local=local), ShardedObjective(source, labeler.C, executor)
+        # The limits of the learner inside have no effect, and a checkpoint must not depend on them.
+        local = replace(learner, **_limits(BlockFrankWolfe()))
+        return ShardAscent(**_limits(learner), local=local), ShardedObjective(source, C, executor)
     if isinstance(learner, CuttingPlane):
-        return learner, AggregatedObjective(source, labeler.C, executor)
+        return learner, AggregatedObjective(source, C, executor)
     raise InvalidParameterError(
         f"learner is {type(learner).__name__} on shards, wanted None, ShardAscent, BlockFrankWolfe or CuttingPlane."
     )
 
 
-def _limits(given: Any) -> dict[str, Any]:
-    """Limits and checkpoints of an estimator or a learner."""
-    return {own.name: getattr(given, own.name) for own in fields(Learner)}
+def _limits(learner: Learner) -> dict[str, Any]:
+    """Limits and checkpoints of a learner."""
+    return {name: getattr(learner, name) for name in LIMITS}
 
 
-def predict_shards(labeler: Any, dataset: ShardedDataset, folder: str | Path, executor: Any = None) -> ShardedDataset:
+def predict_shards(labeler: Labeler, dataset: ShardedDataset, folder: str | Path, executor: Any = None) -> ShardedDataset:
     """Labels of all samples of a dataset, shard by shard, as shards of labels; what ``labeler.predict_shards`` does."""
     folder = Path(folder)
     if (folder / MANIFEST).exists():
@@ -305,7 +303,7 @@ def predict_shards(labeler: Any, dataset: ShardedDataset, folder: str | Path, ex
     return ShardedDataset(folder)
 
 
-def _light(labeler: Any) -> Any:
+def _light(labeler: Labeler) -> Any:
     """A labeler that predicts, without what was needed to train it."""
     own = clone(labeler).set_params(callback=None)
     for name, value in vars(labeler).items():
@@ -314,7 +312,7 @@ def _light(labeler: Any) -> Any:
     return own
 
 
-def _predict_shard(item: tuple[Any, ShardedDataset, int, str]) -> dict[str, Any]:
+def _predict_shard(item: tuple[Labeler, ShardedDataset, int, str]) -> dict[str, Any]:
     labeler, dataset, k, folder = item
     shard = dataset.shard(k)
     place = {label: i for i, label in enumerate(np.asarray(labeler.classes_).tolist())}
@@ -328,12 +326,12 @@ def _predict_shard(item: tuple[Any, ShardedDataset, int, str]) -> dict[str, Any]
     return {"file": name, "samples": shard.n_samples, "nodes": len(flat), "bytes": size, "sha256": digest}
 
 
-def predict_shard(labeler: Any, shard: Shard) -> list[np.ndarray]:
+def predict_shard(labeler: Labeler, shard: Shard) -> list[np.ndarray]:
     """Labels of the samples of one shard."""
     source = LabelerSource(labeler, shard.dataset, {"gamma_": getattr(labeler, "gamma_", None)})
     samples = source.samples(shard)
     if shard.dataset.manifest["features"]["kind"] != "dicts":
-        return labeler._predict(samples)  # type: ignore[no-any-return]
+        return labeler._predict(samples)
     twin = _light(labeler)
     layout: Any = labeler.model_.layout
     expected = layout.model.features
@@ -349,10 +347,10 @@ def predict_shard(labeler: Any, shard: Shard) -> list[np.ndarray]:
         if isinstance(model, BoundModel)
         else replace(model, base=replace(model.base, layout=stored))
     )
-    return twin._predict(samples)  # type: ignore[no-any-return]
+    return twin._predict(samples)
 
 
-def score_shards(labeler: Any, dataset: ShardedDataset) -> float:
+def score_shards(labeler: Labeler, dataset: ShardedDataset) -> float:
     """Fraction of right labels among all nodes whose label is known, shard by shard."""
     right = count = 0
     for shard in dataset:

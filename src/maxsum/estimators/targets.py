@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.validation import is_missing
 from ..models.bound import BoundModel
 from ..models.sample import GraphSample
 
@@ -27,7 +28,7 @@ def unmasked(labels: Any) -> Any:
 
 @dataclass(frozen=True)
 class Rule:
-    """Numbers of any hashable labels; -1 for None, -2 for what is no class."""
+    """Numbers of any hashable labels; -1 for unknown ones, -2 for what is no class."""
 
     classes: np.ndarray
     number: dict[Hashable, int]
@@ -40,13 +41,15 @@ class Rule:
             if items is None:
                 coded.append(given)
                 continue
-            unknown = {None, -1} - set(self.number)
-            coded.append(
-                np.array([UNKNOWN if y in unknown else self.number.get(y, UNSEEN) for y in items], dtype=np.int64).reshape(
-                    np.shape(given) if isinstance(given, np.ndarray) else (len(items),)
-                )
-            )
+            numbers = np.array([self._number(label) for label in items], dtype=np.int64)
+            coded.append(numbers.reshape(np.shape(given) if isinstance(given, np.ndarray) else (len(items),)))
         return coded
+
+    def _number(self, label: Hashable) -> int:
+        found = self.number.get(label)
+        if found is not None:
+            return found
+        return UNKNOWN if is_missing(label) or label == UNKNOWN else UNSEEN
 
 
 class Coding(NamedTuple):
@@ -58,31 +61,33 @@ class Coding(NamedTuple):
 
     @classmethod
     def read(cls, samples: Sequence[GraphSample], labels: list[Any], classes: Any) -> Coding:
-        """Plain labels (all numbers, or all strings) stay as they are; any others get numbers."""
+        """Plain labels (all numbers, or all strings, but for unknown ones) stay as they are; any others get numbers."""
         if any(sample.node_types is not None for sample in samples):
             return cls(labels, classes, None)
         found: dict[Hashable, None] = {}
         kinds: set[str] = set()
         for j, given in enumerate(labels):
             if isinstance(given, np.ndarray) and given.dtype.kind != "O":
-                kinds.add("number" if given.dtype.kind in "biuf" else given.dtype.kind)
+                if given.dtype.kind not in "biuf":
+                    kinds.add(given.dtype.kind)
+                elif not ((given == UNKNOWN) | (given != given)).all():
+                    kinds.add("number")
                 continue
             items = _items(samples[j], given) if j < len(samples) else None
             if items is None:
                 return cls(labels, classes, None)
-            if any(isinstance(own, float) and own != own for own in items) and any(isinstance(own, str) for own in items):
-                raise InvalidSampleError(f"labels of sample {j} hold nan among strings; wanted classes, or None for unknown.")
             found.update(dict.fromkeys(items))
-        found.pop(None, None)
-        kinds |= {_kind(label) for label in found}
+        kinds |= {_kind(label) for label in found if not is_missing(label) and (label != UNKNOWN or _has_unknown(classes))}
         if _plain(kinds) and _plain(_declared_kinds(classes)):
             return cls(labels, classes, None)
         for given in labels:
             if isinstance(given, np.ndarray) and given.dtype.kind != "O":
                 found.update(dict.fromkeys(given.ravel().tolist()))
-        ordered = _sorted(list(found)) if classes is None else list(classes)
-        if classes is None and -1 in found:
-            ordered.remove(-1)
+        ordered = (
+            _sorted([label for label in found if not is_missing(label) and label != UNKNOWN])
+            if classes is None
+            else list(classes)
+        )
         try:
             number = {label: i for i, label in enumerate(ordered)}
         except TypeError as error:
@@ -143,6 +148,11 @@ def _declared_kinds(classes: Any) -> set[str]:
         return set()
     nested = any(isinstance(own, (list, np.ndarray)) for own in classes)
     return set() if nested else {_kind(own) for own in classes}
+
+
+def _has_unknown(classes: Any) -> bool:
+    """Whether -1 is declared, and so a class."""
+    return isinstance(classes, (list, tuple, np.ndarray)) and any(_kind(own) == "number" and own == UNKNOWN for own in classes)
 
 
 def _kind(label: Any) -> str:

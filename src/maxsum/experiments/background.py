@@ -42,7 +42,7 @@ N_TEST = 40  # photographs of the test
 N_QUICK = 6  # photographs of each kind in a quick run
 N_TREES = 50  # trees of the forest
 N_PIXELS = 200  # pixels of a photograph that it learns from
-C = 1.0  # in the scale of this library
+C = 1.0 / N_TRAIN
 TOL = 1e-2  # relative gap of a training
 MAX_ITER = 30  # and its iterations at most
 RIDGE = 1e-2  # curvature that every node has
@@ -272,7 +272,7 @@ def run(quick: bool, progress: Progress) -> Report:
             "errors can be compared with each other, not with the published ones.",
             "Scores of training photographs come from a forest that has not seen them. Void pixels have the label of the nearest "
             "pixel that has one in training, where their loss is 0, and are not counted in the test.",
-            f"Training stops at a relative gap of {TOL:g} or after {MAX_ITER} iterations; C = {C:g} in the scale of this library.",
+            f"Training stops at a relative gap of {TOL:g} or after {MAX_ITER} iterations; C = {C:.3g}.",
         ),
     )
 

@@ -23,8 +23,8 @@ from .crfsuite import train_crfsuite
 
 SOURCE = "The files of the shared task, a word, its part of speech and its chunk tag a line: corpora/conll2000 of nltk_data."
 FILES = ("train.txt.gz", "test.txt.gz")
-SHARES = (0.03, 0.1, 0.2)  # values of C, times the number of sentences
-QUICK_SHARES = (0.1, 0.3)  # the same in a quick run
+VALUES = (0.03, 0.1, 0.2)  # of C
+QUICK_VALUES = (0.1, 0.3)  # the same in a quick run
 N_FOLDS = 3  # of the choice of C
 N_QUICK = 150  # sentences of a quick run
 MIN_F1 = 93.6  # wanted
@@ -99,13 +99,12 @@ def train_peer(data: Sentences, test: Sentences, algorithm: str, params: dict[st
 def run(quick: bool, progress: Progress) -> Report:
     """Choose C by cross-validation, train on all training sentences, test; beside CRFsuite."""
     data, test = load(N_QUICK if quick else None)
-    n = len(data.X)
     SequenceLabeler(tol=0.5).fit(data.X[:5], data.y[:5])
     clock = time.perf_counter()
-    values = [share * n for share in (QUICK_SHARES if quick else SHARES)]
+    values = QUICK_VALUES if quick else VALUES
     labeler: Any = SequenceLabelerCV
     chosen = labeler(values, cv=2 if quick else N_FOLDS, cv_tol=0.02, tol=0.02).fit(data.X, data.y)
-    progress(f"C = {chosen.C_:.0f} by cross-validation, {time.perf_counter() - clock:.0f} s")
+    progress(f"C = {chosen.C_:g} by cross-validation, {time.perf_counter() - clock:.0f} s")
     runs: dict[str, Run] = {}
     for min_count in (1, 2):
         name = "chain" if min_count == 1 else f"chain, features of {min_count} words or more"
@@ -152,7 +151,7 @@ def _report(runs: dict[str, Run], C: float, quick: bool, skipped: bool) -> Repor
         gap = "-" if net is None else f"{net.result_.relative_gap:.1e}"
         rows.append((name, weights, f"{own.f1:.2f}", gap, f"{own.cpu:.1f}", f"{own.wall:.1f}", f"{own.all_cpu:.1f}"))
     notes = [
-        f"C = {C:.0f}. CPU seconds of the training, all on one thread, and with reading features from dicts. CRFsuite proves no gap: the "
+        f"C = {C:g}. CPU seconds of the training, all on one thread, and with reading features from dicts. CRFsuite proves no gap: the "
         "perceptron ends after 100 passes, L-BFGS (c2 = 1) by its own rule."
     ]
     if skipped:

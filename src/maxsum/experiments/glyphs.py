@@ -57,7 +57,7 @@ NODE_DEPTH = 0  # of the trees of nodes, chosen by validation
 EDGE_DEPTH = 4  # of the trees of edges, as in the paper and chosen by validation
 N_CANDIDATES = 200  # splits that are tried
 MIN_ITEMS = 300  # pixels or pairs of a leaf
-C = 1.0  # in the scale of this library, chosen by validation
+C = 1.0  # times the number of glyphs, chosen by validation
 ROUND = 6  # iterations between two rounds of growth
 LAST = 40  # iterations after the last one
 N_LOGISTIC = 15  # iterations of the LRF
@@ -199,7 +199,7 @@ def grow(
         *depths,
         N_CANDIDATES,
         MIN_ITEMS,
-        C=C,
+        C=C / len(train),
         learner=learner,
         n_jobs=-1,
         model=GraphModel(bias=True),
@@ -212,7 +212,9 @@ def answer(surrogate: str, model: Any, init: Any, tests: Sequence[GraphSample], 
     """Learn all weights once more, and predict each test glyph by itself on one thread."""
     kind, predict = (QPObjective, predict_convex) if surrogate == "qp" else (LogisticObjective, predict_logistic)
     options: dict[str, Any] = {} if surrogate == "qp" else {"tol": 1e-5}
-    result = ProjectedQuasiNewton(tol=1e-2, max_iter=most).fit(kind(model, C, n_jobs=-1, **options), init=init)
+    result = ProjectedQuasiNewton(tol=1e-2, max_iter=most).fit(
+        kind(model, C / model.n_examples, n_jobs=-1, **options), init=init
+    )
     taken = time.perf_counter() - started
     begun, cpu, labels = time.perf_counter(), time.process_time(), []
     for own in tests:

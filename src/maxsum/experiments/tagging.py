@@ -1,8 +1,8 @@
 r"""Parts of speech and chunks of sentences at once (CoNLL-2000), Tables 2 to 4 of Jancsary, Nowozin & Rother 2013: two chains with a rung at each word.
 
 Local linear SVMs score each label of each word from words in a window. The structured models see nothing but these scores, for
-training sentences out of sample, by cross-validation. With :math:`n` nodes in :math:`m` sentences the paper's objective
-:math:`\tfrac c2\|w\|^2 + \tfrac1n\sum_j\xi_j` is ours, :math:`\tfrac12\|w\|^2 + \tfrac Cm\sum_j\xi_j`, for :math:`C = m / (cn)`.
+training sentences out of sample, by cross-validation. With :math:`n` nodes in all the paper's objective
+:math:`\tfrac c2\|w\|^2 + \tfrac1n\sum_j\xi_j` is ours, :math:`\tfrac12\|w\|^2 + C\sum_j\xi_j`, for :math:`C = 1 / (cn)`.
 """
 
 from __future__ import annotations
@@ -251,9 +251,9 @@ class Task(NamedTuple):
     classes: list[list[str]]
 
     @property
-    def per_node(self) -> float:
-        """Sentences a node."""
-        return len(self.y) / sum(map(len, self.y))
+    def n_nodes(self) -> int:
+        """Nodes of all training sentences."""
+        return sum(map(len, self.y))
 
 
 def learn(
@@ -280,7 +280,7 @@ def learn(
         taken = 0.0
         for n, limit in [(N_FIRST, early)] * (early > 0) + [(len(task.X), late)]:
             own = task._replace(X=task.X[:n], y=task.y[:n])
-            net.set_params(C=own.per_node / c, time_limit=limit)
+            net.set_params(C=1.0 / (c * own.n_nodes), time_limit=limit)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 net.fit(own.X, own.y)

@@ -21,9 +21,9 @@ import numpy as np
 from ..core.graph import Graph
 from ..core.result import Guarantee
 from ..datasets.webkb import LinkedPages, read_linked_pages
-from ..estimators.choices import SURROGATES
 from ..estimators.cross_validation import GraphLabelerCV
 from ..estimators.graph import GraphLabeler
+from ..estimators.surrogates import SURROGATES
 from ..graphs import nearest_neighbours, shared_neighbours, tf_idf
 from ..models.sample import GraphSample
 from . import Claim, Progress, Report, data_folder
@@ -35,8 +35,8 @@ FILES = tuple(f"{school}.{end}" for school in SCHOOLS for end in ("content", "ci
 EDGES = ("links", "co-cited", "co-citing", "similar", "co-cited and similar")
 QUICK_EDGES = ("co-cited", "similar")
 SVM_VALUES = (0.1, 0.3, 1.0, 3.0, 10.0)
-NET_VALUES = (0.3, 1.0, 3.0, 10.0)  # values of C of the network
-QUICK_VALUES = (3.0,)  # the same in a quick run
+NET_VALUES = (0.1, 0.3, 1.0, 3.0)  # values of C of the network
+QUICK_VALUES = (1.0,)  # the same in a quick run
 LARGEST_LIST = 15  # links of a page up to which it joins those that it links to
 N_NEIGHBOURS = 2  # nearest pages that a page is joined with
 TOL = 1e-2  # relative gap of a training
@@ -139,7 +139,7 @@ def fitted(train: Sequence[School], kind: str, surrogate: str, values: Sequence[
     given = [one.samples[kind] for one in train], [one.y for one in train]
     labeler: Any = GraphLabelerCV
     search = labeler(values, cv=len(train), cv_tol=TOL, **options).fit(*given)
-    C = float(search.C_) * len(train) / (len(train) - 1)
+    C = float(search.C_)
     return Net(GraphLabeler(C=C, **options).fit(*given), C, float(search.scores_.mean(axis=1).max()))
 
 

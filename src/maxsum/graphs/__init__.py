@@ -14,14 +14,13 @@ Weights of edges stay beside the graph: ``GraphSample(X, found.graph, edge_featu
 
 from __future__ import annotations
 
-from .edges import WeightedEdges, from_adjacency
+from .edges import from_adjacency
 from .foreign import from_networkx, from_pyg
 from .neighbours import nearest_neighbours, tf_idf
 from .parts import split
 from .shared import shared_neighbours
 
 __all__ = [
-    "WeightedEdges",
     "from_adjacency",
     "from_networkx",
     "from_pyg",

@@ -1,8 +1,7 @@
 """MAP solvers, each with a certificate; `solve` picks one by the structure of the problem."""
 
-from ..qp.block_form import BlockForm
-from ..qp.simplex import SimplexQPResult, minimise_simplex_qp
-from .base import Callback, Solver, Support
+from ..core.consistency import is_locally_consistent, is_strictly_trivial, maximal_set, strictly_trivial_messages
+from .base import Solver
 from .dispatch import solve
 from .exact.exhaustive import Exhaustive
 from .exact.junction import JunctionTree
@@ -13,11 +12,10 @@ from .exact.tree import TreeDP
 from .moves.expansion import AlphaExpansion
 from .moves.icm import ICM
 from .moves.local_search import LocalSearch
-from .registry import SOLVERS, list_solvers
+from .registry import list_solvers
 from .relaxations.augmenting_dag import AugmentingDAG
-from .relaxations.convex_bp import ConvexBP, smoothed_height
+from .relaxations.convex_bp import ConvexBP
 from .relaxations.decomposition import DualDecomposition
-from .relaxations.finisher import LPFinisher
 from .relaxations.linear_program import LinearProgram
 from .relaxations.qp import QPRelaxation
 from .relaxations.trws import TRWS
@@ -25,31 +23,27 @@ from .trivial import is_trivial, trivial_labelling
 
 __all__ = [
     "ICM",
-    "SOLVERS",
     "TRWS",
     "AlphaExpansion",
     "AugmentingDAG",
-    "BlockForm",
     "BranchAndBound",
-    "Callback",
     "ConvexBP",
     "DualDecomposition",
     "Exhaustive",
     "JunctionTree",
-    "LPFinisher",
     "LinearProgram",
     "LocalSearch",
     "MaxFlow",
     "QPRelaxation",
-    "SimplexQPResult",
     "Solver",
-    "Support",
     "Toulbar2",
     "TreeDP",
+    "is_locally_consistent",
+    "is_strictly_trivial",
     "is_trivial",
     "list_solvers",
-    "minimise_simplex_qp",
-    "smoothed_height",
+    "maximal_set",
     "solve",
+    "strictly_trivial_messages",
     "trivial_labelling",
 ]

@@ -14,7 +14,7 @@ from ..core.certificates.base import Certificate, MessageCertificate, in_doubt, 
 from ..core.certificates.dual import centred_score
 from ..core.errors import CertificateError, UnsupportedProblemError
 from ..core.memory import check_room
-from ..core.parameters import TIME_LIMIT, Constraint, check, check_value, settings
+from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, Constraint, Maybe, check, check_value, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination, TracePoint
 from ..core.validation import as_labels
@@ -43,6 +43,8 @@ class Tuning:
     evaluate_seconds: float = 2e-8
     # The most of the limit that is kept free for it: a proof that is cut short would be lost, a longer wait is wasted.
     evaluate_share: float = 0.1
+    # Share of a relative gap that a run leaves to rounding, which is added to the gap of the answer; more would be a step too many.
+    gap_share: float = 1 - 1e-9
 
 
 _TUNING = Tuning()
@@ -71,9 +73,12 @@ class Solver(ABC):
     """A MAP solver. Parameters are set once; `solve` writes nothing on the object, so threads may share it."""
 
     time_limit: float | None = None
+    tol: float = 0.0
     does: ClassVar[str] = ""
+    solves_relaxation: ClassVar[bool] = False
+    """Whether ``tol`` is the relative gap of a relaxation's value; elsewhere it is that of the labelling."""
     _copies: ClassVar[int] = 3  # of all messages, that are in memory at a time
-    _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(time_limit=TIME_LIMIT)
+    _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(time_limit=TIME_LIMIT, tol=RELATIVE_GAP)
 
     def __post_init__(self) -> None:
         check(self)
@@ -91,7 +96,9 @@ class Solver(ABC):
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
         """Solve inside ``run``, which catches interrupts: offer labellings and certificates as they are found."""
 
-    def solve(self, problem: Problem, init: Any = None, callback: Callback | None = None) -> Result:
+    def solve(
+        self, problem: Problem, init: Any = None, callback: Callback | None = None, *, gap: float | None = None
+    ) -> Result:
         """Solve a problem.
 
         Parameters
@@ -100,13 +107,18 @@ class Solver(ABC):
             Warm start: an earlier result for this or a similar problem, or messages.
         callback : callable, optional
             Called with a `TracePoint` at each step; a true return value stops the run.
+        gap : float, optional
+            Stop when the labelling is proven to be within this relative gap; ``tol`` by default, or 0 where that is the gap of
+            a relaxation.
         """
+        check_value("gap", gap, Maybe(RELATIVE_GAP))
         support = self.supports(problem)
         if not support:
             raise UnsupportedProblemError(f"{self.name} {support.reason}. {_alternatives(problem, self.name)}")
         need = 8 * problem.n_labels * (2 * self._copies * problem.n_edges + problem.n_nodes)
         check_room(need, f"solving this problem by {self.name}", "Take fewer nodes or labels, or solve it in parts")
-        run = Run(self.name, problem, self.time_limit, callback)
+        wanted = (0.0 if self.solves_relaxation else self.tol) if gap is None else gap
+        run = Run(self.name, problem, self.time_limit, callback, wanted)
         with run:
             self._run(problem, run, run.warm_start(init))
         return run.result()
@@ -174,9 +186,17 @@ class Interruptible:
 class Run(Interruptible):
     """State of one solve: clock, limits, callback, trace, best labelling, best certificate."""
 
-    def __init__(self, solver: str, problem: Problem, time_limit: float | None = None, callback: Callback | None = None):
+    def __init__(
+        self,
+        solver: str,
+        problem: Problem,
+        time_limit: float | None = None,
+        callback: Callback | None = None,
+        gap: float = 0.0,
+    ):
         super().__init__(time_limit)
-        self.solver, self.problem = solver, problem
+        self.solver, self.problem, self.gap = solver, problem, gap
+        self._refused = np.inf
         self.callback = callback
         if time_limit is not None:
             cells = problem.n_edges * problem.n_labels**2
@@ -211,6 +231,8 @@ class Run(Interruptible):
     def offer(self, labels: np.ndarray) -> bool:
         """Keep a copy of the labelling if it is the best so far."""
         labels = as_labels(labels, self.problem.n_states)
+        if self.labels is not None and np.array_equal(labels, self.labels):  # as after moves that were not made
+            return False
         relative = centred_score(self.problem, labels)
         if relative > self.relative_score:
             self.labels, self.score = labels, self.problem.score(labels)
@@ -225,6 +247,29 @@ class Run(Interruptible):
             return True
         return False
 
+    @property
+    def closed(self) -> bool:
+        """Whether the labelling reaches the bound, or is proven to be within the relative gap that was asked for."""
+        problem, gap = self.problem, self.bound - self.score if self.labels is not None else np.inf
+        return bool(gap <= 0.5 * problem.resolution or gap < problem.step - 2 * problem.resolution) or self.within_gap
+
+    @property
+    def within_gap(self) -> bool:
+        """Whether the relative gap that was asked for is proven, with all that rounding could hide."""
+        if not self.gap or self.labels is None or not np.isfinite(self.score) or not np.isfinite(self.bound):
+            return False
+        gap, share = self.bound - self.score, _TUNING.gap_share * self.gap
+        if gap > share * max(abs(self.score), abs(self.bound)) or gap >= self._refused:
+            return False
+        if isinstance(self.certificate, MessageCertificate):
+            from .prepare import evaluate
+
+            proof = evaluate(self.problem, self.certificate.messages, self.labels)
+            if not proof.gap <= self.gap * max(abs(self.score), abs(proof.bound)):
+                self._refused = 0.5 * gap  # rounding is in the way: asked again when the gap is half as large
+                return False
+        return True
+
     def step(self, n_iter: int, bound: float = np.inf) -> bool:
         """Record a step, with a bound whose certificate is still to come; True if the run has to stop."""
         self.n_iter = n_iter
@@ -233,10 +278,18 @@ class Run(Interruptible):
         if self.callback is not None and self.callback(point):
             self.termination = Termination.stopped
             return True
+        if self.within_gap:
+            self.termination = Termination.converged
+            return True
         if self.late():
             self.termination = Termination.time_limit
             return True
         return False
+
+    @property
+    def halted(self) -> bool:
+        """Whether the clock or the caller has ended the run, or the gap that was asked for is reached."""
+        return self.termination in (Termination.time_limit, Termination.stopped) or self.within_gap
 
     def result(self) -> Result:
         """The best answer, with the gap recomputed from the certificate and the guarantee that follows from it."""

@@ -7,12 +7,6 @@ from typing import Any
 from .registry import LEARNERS, learner_class
 
 _HOME = {
-    "AggregatedObjective": "..shards.objectives",
-    "DualBound": ".dual.dual_bound",
-    "DaskExecutor": "..executors.dask",
-    "DualCertificate": ".certificate",
-    "Executor": "..executors.base",
-    "GradientCertificate": ".objectives.smooth",
     "Learner": ".driver",
     "LearningResult": ".result",
     "LPObjective": ".objectives.lp",
@@ -20,23 +14,10 @@ _HOME = {
     "LikelihoodObjective": ".objectives.likelihood",
     "LogisticObjective": ".objectives.logistic",
     "MarginObjective": ".objectives.margin",
-    "MarginalCertificate": ".dual.pseudo_marginals",
     "MultiLabelObjective": ".objectives.multilabel",
-    "Processes": "..executors.base",
     "QPObjective": ".objectives.qp",
-    "Serial": "..executors.base",
-    "ShardCertificate": "..shards.certificate",
-    "ShardedObjective": "..shards.ascent",
-    "ShardedSmooth": "..shards.objectives",
-    "SmoothObjective": ".objectives.smooth",
-    "SmoothedObjective": ".objectives.smoothed",
-    "Threads": "..executors.base",
-    "TreeGrower": ".learners.grow",
     "TrivialObjective": ".objectives.trivial",
-    "as_executor": "..executors.base",
     "path": ".paths",
-    "predict_convex": ".objectives.qp",
-    "predict_logistic": ".objectives.logistic",
 }
 
 __all__ = sorted([*_HOME, *LEARNERS])

@@ -7,7 +7,7 @@ A learner is added in three steps: a file with a frozen dataclass that has `init
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import MaxsumError
 
@@ -15,34 +15,27 @@ if TYPE_CHECKING:
     from .driver import Learner
 
 
-class Entry(NamedTuple):
-    """Where a learner lives, and which estimators know its name: those of graphs (``graphs``), and of label sets (``sets``)."""
-
-    home: str
-    graphs: bool = True
-    sets: bool = True
-
-
 LEARNERS = {
-    "SubsetAscent": Entry(".learners.subset_ascent", graphs=False),
-    "BlockFrankWolfe": Entry(".learners.block_frank_wolfe"),
-    "CuttingPlane": Entry(".learners.cutting_plane"),
-    "Subgradient": Entry(".learners.subgradient"),
-    "Perceptron": Entry(".learners.perceptron", sets=False),
-    "ProximalPoint": Entry(".learners.proximal_point"),
-    "CompactQP": Entry(".learners.compact_qp"),
-    "RegionBundle": Entry(".learners.region_bundle", sets=False),
-    "FactorAscent": Entry(".learners.factor_ascent", sets=False),
-    "SmoothedLP": Entry(".learners.smoothed_lp"),
-    "ProjectedQuasiNewton": Entry(".learners.quasi_newton"),
-    "MaximumLikelihood": Entry(".learners.maximum_likelihood"),
-    "ShardAscent": Entry("..shards.ascent", sets=False),
+    "SubsetAscent": ".learners.subset_ascent",
+    "BlockFrankWolfe": ".learners.block_frank_wolfe",
+    "CuttingPlane": ".learners.cutting_plane",
+    "Subgradient": ".learners.subgradient",
+    "Perceptron": ".learners.perceptron",
+    "ProximalPoint": ".learners.proximal_point",
+    "CompactQP": ".learners.compact_qp",
+    "RegionBundle": ".learners.region_bundle",
+    "FactorAscent": ".learners.factor_ascent",
+    "SmoothedLP": ".learners.smoothed_lp",
+    "ProjectedQuasiNewton": ".learners.quasi_newton",
+    "MaximumLikelihood": ".learners.maximum_likelihood",
+    "ShardAscent": "..shards.ascent",
 }
+"""Where each learner lives. Every estimator knows all names; a learner refuses objectives that it cannot minimise, with those that can."""
 
 
 def learner_class(name: str) -> type[Learner]:
     """The class of a learner."""
-    kind: type[Learner] = getattr(importlib.import_module(LEARNERS[name].home, __package__), name)
+    kind: type[Learner] = getattr(importlib.import_module(LEARNERS[name], __package__), name)
     return kind
 
 

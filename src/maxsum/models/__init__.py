@@ -4,35 +4,26 @@ from __future__ import annotations
 
 from .bound import BoundModel
 from .cone import Cone
-from .convex import Convex, ConvexBound
-from .features import Codes, Dense, Dicts, Hashed, Kernel, NodeFeatures, Sparse
+from .convex import Convex
+from .features import Codes, Dense, Dicts, Hashed, Kernel, KernelMap, Sparse
 from .graph_model import GraphModel
-from .joint_model import JointModel
-from .kernel_map import KernelMap
-from .matting import Matting, MattingLaplacian, RestrictedOperator
+from .matting import Matting
 from .sample import GraphSample
-from .trees import FeatureTests, TreeFeatures, Trees
+from .trees import Trees
 
 __all__ = [
     "BoundModel",
     "Codes",
     "Cone",
     "Convex",
-    "ConvexBound",
     "Dense",
     "Dicts",
-    "FeatureTests",
     "GraphModel",
     "GraphSample",
     "Hashed",
-    "JointModel",
     "Kernel",
     "KernelMap",
     "Matting",
-    "MattingLaplacian",
-    "NodeFeatures",
-    "RestrictedOperator",
     "Sparse",
-    "TreeFeatures",
     "Trees",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
+from ..core.validation import blank, label_array, missing
 from .sample import GraphSample
 
 
@@ -61,14 +62,16 @@ def _declared(classes: Any) -> np.ndarray:
 def induced(samples: Sequence[GraphSample], labels: Any, classes: Any = None) -> tuple[list[GraphSample], list[np.ndarray]]:
     """Samples without the nodes of unknown label, and the labels of the rest."""
     read = read_labels(samples, labels, classes)
-    if classes is None and any(not known.all() and y.dtype.kind in "iu" for y, known in read):
+    if classes is None and any(y.dtype.kind in "iu" and (y[~known] == -1).any() for y, known in read):
         found = {label for y, known in read for label in np.unique(y[known]).tolist()}
         if found == {1}:
             raise InvalidSampleError(
                 "all labels are -1 or 1, and -1 means unknown. Declare classes=[-1, 1] if -1 is a class, classes=[1] if not."
             )
     if any(len(y) for y, _ in read) and not any(known.any() for _, known in read):
-        raise InvalidSampleError("no node has a label: all are unknown (-1 or None); wanted at least one to learn from.")
+        raise InvalidSampleError(
+            "no node has a label: all are unknown (-1, None, NaN or empty); wanted at least one to learn from."
+        )
     kept_samples, kept_labels = [], []
     for sample, (y, known) in zip(samples, read, strict=True):
         if not known.all():
@@ -81,39 +84,52 @@ def induced(samples: Sequence[GraphSample], labels: Any, classes: Any = None) ->
 def read_labels(samples: Sequence[GraphSample], labels: Any, classes: Any = None) -> list[tuple[np.ndarray, np.ndarray]]:
     """Labels of each sample, one a node, and which of them are known.
 
-    Unknown are None and, unless it is declared as a class, -1. Whole numbers of type float are taken as integers.
+    Unknown are None, NaN and pandas' NA; -1, unless it is declared as a class; and the empty string, unless it is declared, where other
+    labels (or the declared classes) are strings. Whole numbers of type float are taken as integers.
     """
     labels = list(labels)
     if len(labels) != len(samples):
         raise InvalidSampleError(f"there are {len(samples)} samples, but {len(labels)} labellings; wanted one for each.")
-    declared = classes is not None and any(-1 in np.asarray(c).tolist() for c in _several(classes))
-    read = []
-    for j, (sample, given) in enumerate(zip(samples, labels, strict=True)):
-        y = np.asarray(given)
-        if sample.graph.shape is not None and y.shape == sample.graph.shape:
-            y = y.reshape(-1)
-        if y.shape != (sample.n_nodes,):
-            raise InvalidSampleError(f"labels of sample {j} have shape {y.shape}, but it has {sample.n_nodes} nodes.")
-        known = np.ones(len(y), dtype=bool)
-        if y.dtype.kind == "O":
-            known = np.array([label is not None for label in y], dtype=bool)
-            some = np.array(y[known].tolist() or [0])
-            y = np.full(len(y), some.flat[0], dtype=some.dtype)
-            if some.shape != (max(1, known.sum()),) or some.dtype.kind not in "biufSU":
-                raise InvalidSampleError(f"labels of sample {j} are not numbers or strings; wanted a class for each node.")
-            y[known] = some[: known.sum()]
-        if y.dtype.kind == "f":
-            whole = np.isfinite(y) & (y == np.floor(y))
-            if not whole.all():
-                node = int(np.flatnonzero(~whole)[0])
-                raise InvalidSampleError(f"label of sample {j}, node {node} is {y[node]}; wanted a class, or -1 for unknown.")
-            y = y.astype(np.int64)
-        if y.dtype.kind not in "biuSU":
-            raise InvalidSampleError(f"labels of sample {j} have dtype {y.dtype}, wanted whole numbers or strings.")
-        if y.dtype.kind == "i" and not declared:
-            known = known & (y != -1)
-        read.append((y, known))
-    return read
+    declared = [] if classes is None else [label for own in _several(classes) for label in np.asarray(own).tolist()]
+    read = [_read(sample, given, j, -1 in declared) for j, (sample, given) in enumerate(zip(samples, labels, strict=True))]
+    named = any(isinstance(label, str) for label in declared)
+    if not declared:
+        named = any(y.dtype.kind in "US" and not blank(y[known]).all() for y, known in read)
+    if "" in declared or not named:
+        return read
+    return [(y, known & ~blank(y) if y.dtype.kind in "US" else known) for y, known in read]
+
+
+def _read(sample: GraphSample, given: Any, j: int, declared: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of one sample, and which are known; ``declared`` says that -1 is a class."""
+    y = label_array(given)
+    if sample.graph.shape is not None and y.shape == sample.graph.shape:
+        y = y.reshape(-1)
+    if y.shape != (sample.n_nodes,):
+        raise InvalidSampleError(f"labels of sample {j} have shape {y.shape}, but it has {sample.n_nodes} nodes.")
+    known = np.ones(len(y), dtype=bool)
+    if y.dtype.kind == "O":
+        items = y.tolist()
+        known = ~missing(items)
+        if not declared and str in set(map(type, items)):  # among strings -1 is no number to compare with later
+            known[known] = [isinstance(label, str) or label != -1 for label in y[known].tolist()]
+        some = np.array(y[known].tolist() or [0])
+        y = np.full(len(y), some.flat[0], dtype=some.dtype)
+        if some.shape != (max(1, known.sum()),) or some.dtype.kind not in "biufSU":
+            raise InvalidSampleError(f"labels of sample {j} are not numbers or strings; wanted a class for each node.")
+        y[known] = some[: known.sum()]
+    if y.dtype.kind == "f":
+        known = known & ~np.isnan(y)
+        whole = ~known | (np.isfinite(y) & (y == np.floor(y)))
+        if not whole.all():
+            node = int(np.flatnonzero(~whole)[0])
+            raise InvalidSampleError(f"label of sample {j}, node {node} is {y[node]}; wanted a class, or -1 for unknown.")
+        y = np.where(known, y, 0).astype(np.int64)
+    if y.dtype.kind not in "biuSU":
+        raise InvalidSampleError(f"labels of sample {j} have dtype {y.dtype}, wanted whole numbers or strings.")
+    if y.dtype.kind == "i" and not declared:
+        known = known & (y != -1)
+    return y, known
 
 
 def _without(sample: GraphSample, known: np.ndarray) -> GraphSample:

@@ -24,6 +24,17 @@ class Matting:
         As in `MattingLaplacian`.
     channels : array-like of int, optional
         Which one or three of the node features are the colours; by default all of one or three features.
+
+    Examples
+    --------
+    >>> import numpy as np, maxsum as ms
+    >>> image = np.zeros((4, 6, 3))
+    >>> image[:, 3:] = 1.0
+    >>> truth = (image[..., 0] > 0.5).astype(int)
+    >>> energies = ms.models.Convex("none", operators=ms.models.Matting())
+    >>> net = ms.GridLabeler(energies, surrogate="qp", C=10.0, bias=True).fit([image], [truth])
+    >>> bool((net.predict([image])[0] == truth).all())
+    True
     """
 
     radius: int = 1

@@ -128,6 +128,16 @@ class Trees:
         By default `FeatureTests` with thresholds at quantiles of the training samples.
     n_thresholds : int
         Quantiles of each feature.
+
+    Examples
+    --------
+    >>> import numpy as np, maxsum as ms
+    >>> x = np.random.default_rng(0).random((8, 8, 1))
+    >>> truth = (np.abs(x[..., 0] - 0.5) < 0.25).astype(int)  # between two thresholds
+    >>> energies = ms.models.Convex(trees=ms.models.Trees(node_depth=2, edge_depth=0, min_items=2))
+    >>> net = ms.GridLabeler(energies, surrogate="qp", C=10.0).fit([x], [truth])
+    >>> bool((net.predict([x])[0] == truth).mean() > 0.9)
+    True
     """
 
     node_depth: int = 10

@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 _HOME = {
-    "Cuts": "writer",
     "Parts": "folder",
-    "PartsCertificate": "solve",
     "PartsObjective": "objective",
-    "PartsResult": "solve",
-    "PartsWriter": "writer",
     "grow_parts": "cutting",
     "open_parts": "folder",
     "predict_parts": "predict",

@@ -115,8 +115,8 @@ def _label_graph(estimator: Any, blocks: dict[str, np.ndarray], classes: Any) ->
     graph = estimator.graph_
     if graph is None or not graph.n_edges:
         return []
-    if "edge" in blocks:
-        tables = blocks["edge"]
+    if "edges" in blocks:
+        tables = blocks["edges"]
     else:
         tables = np.array([_scores(*pair) for pair in zip(blocks["linear"], blocks["matrices"], strict=True)])
     table = np.full((graph.n_nodes, graph.n_nodes), np.nan)

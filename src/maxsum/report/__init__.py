@@ -8,11 +8,11 @@ from typing import Any, BinaryIO
 
 from ..core.files.store import atomic
 from ..core.parameters import Instance, WholeNumber, check_value
-from .evidence import Evidence, gather
+from .evidence import gather
 from .page import page
 from .sections import certificate, confusion, convergence, environment, examples, tiles, weights
 
-__all__ = ["Evidence", "gather", "write_report"]
+__all__ = ["write_report"]
 
 
 def write_report(

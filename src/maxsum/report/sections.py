@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.cards import duration, gap_words, number, percent, proven
 from ..core.errors import InvalidParameterError, InvalidSampleError
-from ..estimators.cards import problem_words
+from ..estimators.settings import problem_words
 from ..plotting import plot_convergence, plot_pairwise
 from .evidence import Evidence, Verdict
 from .page import facts, picture, section, table, text
@@ -138,7 +138,7 @@ def _node_weights(found: Evidence) -> tuple[list[str], np.ndarray]:
     """Names and values of the weights of nodes."""
     estimator = found.estimator
     if hasattr(estimator, "graph_"):
-        node = estimator.coef_blocks_["node"]
+        node = estimator.coef_blocks_["nodes"]
         features = [str(name) for name in getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(node.shape[1])])]
         labels = found.names[: len(node)] if len(node) > 1 else found.names[-1:]
         return [f"{feature}, {label}" for label in labels for feature in features], node.ravel()

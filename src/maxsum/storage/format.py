@@ -46,7 +46,7 @@ NAMES = (
 )
 KINDS = ("multilabel", "multiclass", "binary")
 DROPPED = ("callback", "checkpoint")
-TRAINING = ("learner", "oracle", "loss", "class_weight", "cv", "Cs")
+TRAINING = ("learner", "oracle", "loss", "class_weight", "cv", "Cs", "random_state")
 LISTS = ("Cs", "class_weight", "classes", "cv", "label_graph", "loss", "tie")
 FACTS = ("gamma_", "C_", "Cs_", "scores_", "n_features_in_", "feature_names_in_", "n_iter_")
 NUMBERS = ("objective", "lower_bound", "seconds", "oracle_seconds", "qp_seconds", "finished")
@@ -54,7 +54,9 @@ SHARDED = (AggregatedObjective, ShardedObjective, ShardedSmooth)
 COUNTS = ("n_iter", "n_oracle_calls")
 
 
-FINGERPRINT = 3  # 1 left out cliques, losses, cones, maps of features to weights, and what is not linear; up to 2 C weighed the mean
+FINGERPRINT = (
+    3  # 1 left out cliques, losses, cones, maps of features to weights, and what is not linear; up to 2 C weighed the mean
+)
 
 
 def sizes(objective: Any) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from ..core.errors import CertificateError, MaxsumError, ModelFileError
 from ..core.result import Guarantee, Termination
 from ..estimators.cross_validation import CrossValidated
 from ..estimators.multilabel import MultiLabelClassifier
+from ..estimators.surrogates import SURROGATES
 from ..estimators.targets import Rule
 from ..learning.certificate import LearningVerification, Progress
 from ..learning.objectives.stored import StoredObjective
@@ -235,7 +236,7 @@ def _multilabel(estimator: Any, model: Any, classes: tuple[np.ndarray, ...], kin
     wanted = {"multilabel": base.graph.n_nodes if several else 0, "binary": 2, "multiclass": base.n_labels}[kind]
     if len(classes[0]) != wanted or (kind == "binary" and base.graph.n_nodes != 1):
         raise ValueError(f"{len(classes[0])} classes, wanted {wanted}")
-    estimator.classes_, estimator._kind, estimator._planes = classes[0], kind, None
+    estimator.classes_, estimator._kind = classes[0], kind
     estimator.graph_ = base.graph if several else None
     return estimator
 
@@ -255,6 +256,8 @@ def _read_objective(given: Any, source: str) -> StoredObjective:
         given["surrogate"], given["kind"], given["C"], given["n_examples"], given["n_nodes"], given["fingerprint"], source,
         given.get("fingerprint_version", 1),
     )  # fmt: skip
+    if found.surrogate not in SURROGATES:
+        raise ValueError(f"the surrogate {found.surrogate!r:.40} is none of {', '.join(SURROGATES)}")
     if found.fingerprint_version not in range(1, FINGERPRINT + 1):
         raise ValueError(f"a fingerprint of version {found.fingerprint_version!r:.40}")
     if not isinstance(found.C, (int, float)) or not all(isinstance(n, int) for n in (found.n_examples, found.n_nodes)):

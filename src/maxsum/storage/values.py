@@ -27,6 +27,7 @@ _RECORDS = {
     "learning.objectives.smoothed": "SmoothedCertificate",
     "losses": "Hamming TableLoss",
     "models": "Codes Convex Dense Dicts FeatureTests Hashed Kernel KernelMap Matting Sparse TreeFeatures Trees",
+    "models.scaling": "Scaling",
     "models.trees": "Tree",
     "storage.values": "LeftOut",
 }

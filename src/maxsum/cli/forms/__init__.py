@@ -9,9 +9,15 @@ from ...core.errors import InvalidParameterError
 from ...datasets.tables import suffix_of
 from .base import Content, Form
 
-__all__ = ["TASKS", "Content", "Form", "guess_task", "make_form"]
+__all__ = ["ESTIMATORS", "TASKS", "Content", "Form", "guess_task", "make_form"]
 
-TASKS = ("sequence", "image", "multilabel", "graph")
+ESTIMATORS = {
+    "sequence": "SequenceLabeler",
+    "image": "GridLabeler",
+    "multilabel": "MultiLabelClassifier",
+    "graph": "GraphLabeler",
+}
+TASKS = tuple(ESTIMATORS)
 _BY_SUFFIX = {
     ".graphml": "graph",
     ".arff": "multilabel",

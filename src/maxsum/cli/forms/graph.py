@@ -81,7 +81,7 @@ class GraphForm(Form):
             raise InvalidSampleError(
                 f"{path} has no column of features: {kept['id']!r} names the nodes and {label!r} is the label."
             )
-        kept["columns"] = ColumnCoder.learn(tables.nodes, features, bool(kept.get("scale", True))).columns
+        kept["columns"] = ColumnCoder.learn(tables.nodes, features, bool(kept.get("standardise", True))).columns
         kept["edge_columns"] = self._list("edge_columns")
         kind = kept.get("edge_type")
         if kind is not None:

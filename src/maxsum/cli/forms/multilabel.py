@@ -62,7 +62,7 @@ class MultiLabelForm(Form):
         features = [name for name in table.names if name not in ignored]
         if not features:
             raise InvalidSampleError(f"{path} has no column left for features; the labels are {', '.join(names[:12])}.")
-        coder = ColumnCoder.learn(table, features, bool(kept.get("scale", True)))
+        coder = ColumnCoder.learn(table, features, bool(kept.get("standardise", True)))
         kept |= {"label_names": names, "columns": coder.columns}
 
     def _labels(self, table: Table) -> Any:
@@ -102,7 +102,7 @@ class MultiLabelForm(Form):
     def _scaled(self, X: np.ndarray, training: bool) -> np.ndarray:
         kept = self.settings
         if training:
-            wanted = bool(kept.get("scale", True))
+            wanted = bool(kept.get("standardise", True))
             spread = X.std(axis=0) if wanted else np.ones(X.shape[1])
             kept["mean"] = (X.mean(axis=0) if wanted else np.zeros(X.shape[1])).tolist()
             kept["spread"] = np.where(spread > 0, spread, 1.0).tolist()

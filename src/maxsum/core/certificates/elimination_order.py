@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,18 +32,9 @@ def elimination_order(
     Nodes are kept in a heap with the fill that they had when they were last looked at; an entry is recomputed when it
     comes up, as an elimination changes the fill only near the eliminated node.
     """
-    states = problem.n_states.tolist()
-    neighbours: list[set[int]] = [set() for _ in range(problem.n_nodes)]
-    for u, v in problem.graph.edges.tolist():
-        neighbours[u].add(v)
-        neighbours[v].add(u)
-    for c in range(len(problem.cliques)):
-        members = problem.cliques.members(c).tolist()
-        if max_width is not None and len(members) > max_width + 1:
-            return None
-        for u in members:
-            neighbours[u].update(members)
-            neighbours[u].discard(u)
+    states, neighbours = problem.n_states.tolist(), _neighbours(problem, max_width)
+    if neighbours is None:
+        return None
 
     def key(v: int) -> tuple[int, float, int]:
         near = neighbours[v]
@@ -83,3 +75,40 @@ def elimination_order(
             heapq.heappush(heap, key(w))
         neighbours[v] = set()
     return EliminationOrder(tuple(nodes), tuple(separators), width, total)
+
+
+def order_along(
+    problem: Problem, nodes: list[int], max_width: int | None = None, max_cells: float | None = None
+) -> EliminationOrder | None:
+    """The order that removes the nodes as they are listed; None as soon as a limit is passed."""
+    states, neighbours = problem.n_states.tolist(), _neighbours(problem, max_width)
+    if neighbours is None:
+        return None
+    separators, width, total = [], 0, 0.0
+    for v in nodes:
+        near = neighbours[v]
+        width = max(width, len(near))
+        total += states[v] * math.prod(float(states[w]) for w in near)
+        if (max_width is not None and width > max_width) or (max_cells is not None and total > max_cells):
+            return None
+        separators.append(tuple(sorted(near)))
+        for w in near:
+            neighbours[w] |= near
+            neighbours[w] -= {v, w}
+    return EliminationOrder(tuple(nodes), tuple(separators), width, total)
+
+
+def _neighbours(problem: Problem, max_width: int | None) -> list[set[int]] | None:
+    """Neighbours of each node, by edges and cliques; None where a clique alone is too wide."""
+    neighbours: list[set[int]] = [set() for _ in range(problem.n_nodes)]
+    for u, v in problem.graph.edges.tolist():
+        neighbours[u].add(v)
+        neighbours[v].add(u)
+    for c in range(len(problem.cliques)):
+        members = problem.cliques.members(c).tolist()
+        if max_width is not None and len(members) > max_width + 1:
+            return None
+        for u in members:
+            neighbours[u].update(members)
+            neighbours[u].discard(u)
+    return neighbours

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.certificates.base import EliminationCertificate, MessageCertificate
-from ...core.certificates.elimination_order import EliminationOrder, elimination_order
+from ...core.certificates.elimination_order import EliminationOrder, elimination_order, order_along
 from ...core.certificates.scale import table_centres
-from ...core.parameters import WholeNumber, settings
+from ...core.memory import available
+from ...core.parameters import Maybe, WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ..base import Run, Solver, Support
@@ -36,6 +37,10 @@ class Tuning:
     evaluate_share: float = 1.5
     # Measured for a cell and each term added to it; a bag that needs more than is left is not begun.
     cell_seconds: float = 4e-9
+    # Cells of a min-fill order from which the banded order is tried too: below, an elimination takes milliseconds either way.
+    many_cells: int = 1 << 18
+    memory_share: float = 0.5  # of the memory that is left, that tables may take: what a machine needs for others is not known
+    bag_copies: int = 6  # of the largest bag, while it is summed, maximised or evaluated, in memory beside all separator tables
 
 
 _TUNING = Tuning()
@@ -43,7 +48,10 @@ _TUNING = Tuning()
 
 @dataclass(frozen=True)
 class JunctionTree(Solver):
-    r"""Exact maximisation by eliminating nodes along a min-fill order, in time and memory of the order's table cells.
+    r"""Exact maximisation by eliminating nodes one by one, in time and memory of the order's table cells.
+
+    The order is greedy (min-fill), or goes along the bandwidth (reverse Cuthill-McKee) where that has fewer cells, as on large
+    grids: a grid of 20 by 20 nodes with two labels takes 0.7 GB along its diagonals, and 12 GB in the order of least fill.
 
     With :math:`B_v` the sum of all terms and messages whose first eliminated node is ``v``, the message to the separator is
 
@@ -53,33 +61,38 @@ class JunctionTree(Solver):
 
     Parameters
     ----------
-    max_cells : int
-        Largest number of table entries of all bags together; larger problems are refused. One entry takes 8 bytes.
+    max_cells : int, optional
+        Largest number of table entries of all bags together; larger problems are refused. By default, what half of the memory
+        that is left has room for.
     time_limit : float, optional
         Seconds, looked at between bags. A run that is cut short returns a labelling by `ICM` and the bound of zero messages.
     """
 
-    max_cells: int = 2**26
+    max_cells: int | None = None
     time_limit: float | None = None
 
     does = "graphs of small width: optimal by elimination"
-    _parameters = settings(max_cells=WholeNumber(1))
+    _parameters = settings(max_cells=Maybe(WholeNumber(1)))
 
     def supports(self, problem: Problem) -> Support:
-        limits = f"at most {_count(self.max_cells)} table cells (max_cells) and width {MAX_AXES - 1} are taken"
+        room = _room()
+        most = _most_cells(problem, room) if self.max_cells is None else self.max_cells
+        which = f"{_human(room)}, half of the memory that is left" if self.max_cells is None else "max_cells"
+        limits = f"at most {_count(most)} table cells ({which}) and width {MAX_AXES - 1} are taken"
         small = problem.n_nodes <= _TUNING.named_nodes and problem.n_edges <= _TUNING.named_edges
-        if not small and (least := _too_wide(problem, self.max_cells)):
+        if not small and (least := _too_wide(problem, most)):
             return Support(False, f"needs low width; the graph has at least width {least}, {limits}", least)
-        if _order(problem, self.max_cells) is not None:
+        order = _order(problem, most)
+        if order is not None and (self.max_cells is not None or elimination_bytes(problem, order) <= room):
             return Support(True)
-        order = _order(problem, np.inf, None) if small else None
+        order = elimination_order(problem) if order is None and small else order
         if order is None:
             return Support(False, f"needs low width; the min-fill order goes beyond that: {limits}")
         found = f"width {order.width} and {_count(order.cells)} table cells"
-        return Support(False, f"needs low width; the min-fill order has {found}, {limits}", order)
+        return Support(False, f"needs low width; the best order found has {found}, {limits}", order)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
-        order = _order(problem, self.max_cells)
+        order = _order(problem, _most_cells(problem, np.inf) if self.max_cells is None else self.max_cells)
         assert order is not None
         zero = problem.zero_messages() if init is None else init
         run.certify(measure(problem, zero), MessageCertificate(zero))
@@ -95,6 +108,44 @@ class JunctionTree(Solver):
 def has_small_width(problem: Problem, max_cells: float) -> bool:
     """What `JunctionTree.supports` says, without the width of what it refuses."""
     return not _too_wide(problem, max_cells) and _order(problem, max_cells) is not None
+
+
+def affordable_order(problem: Problem, seconds: float) -> EliminationOrder | None:
+    """An order whose tables fit in half of the memory that is left, and whose elimination and proof take at most ``seconds``."""
+    room = _room()
+    most = min(_most_cells(problem, room), seconds / _TUNING.cell_seconds)
+    order = None if _too_wide(problem, most) else _order(problem, most)
+    if order is None or elimination_bytes(problem, order) > room or elimination_seconds(problem, order) > seconds:
+        return None
+    return order
+
+
+def elimination_bytes(problem: Problem, order: EliminationOrder) -> float:
+    """Memory that eliminating along an order takes: all separator tables, and copies of the largest bag."""
+    states = problem.n_states.tolist()
+    tables = [math.prod(float(states[w]) for w in separator) for separator in order.separators]
+    bags = (states[v] * cells for v, cells in zip(order.nodes, tables, strict=True))
+    return 8 * (sum(tables) + _TUNING.bag_copies * max(bags, default=0.0))
+
+
+def elimination_seconds(problem: Problem, order: EliminationOrder) -> float:
+    """Time that eliminating along an order takes, with its proof: a few operations a cell, and some calls of numpy a bag."""
+    terms = 3 + problem.n_edges / max(problem.n_nodes, 1)
+    cells = order.cells + _TUNING.bag_cells * problem.n_nodes
+    return (1 + _TUNING.evaluate_share) * terms * cells * _TUNING.cell_seconds
+
+
+def _room() -> float:
+    return _TUNING.memory_share * available()[0]
+
+
+def _most_cells(problem: Problem, room: float) -> float:
+    """More cells than these do not fit: a bag has at most as many times the cells of its separator as there are labels."""
+    return room / 8 * max(problem.n_labels, 1)
+
+
+def _human(n_bytes: float) -> str:
+    return f"{n_bytes / 1e9:.2g} GB"
 
 
 def _count(number: float) -> str:
@@ -121,13 +172,38 @@ def _too_wide(problem: Problem, max_cells: float) -> int:
     return 0
 
 
-def _order(problem: Problem, max_cells: float, max_width: int | None = MAX_AXES - 1) -> EliminationOrder | None:
-    """Min-fill order within the limits, None if there is none. Kept with the problem, as finding it takes a while."""
-    memo = problem.__dict__.setdefault("_elimination", {})
-    key = (max_cells, max_width)
-    if key not in memo:
-        memo[key] = elimination_order(problem, max_width, max_cells)
-    return memo[key]
+def _order(problem: Problem, max_cells: float) -> EliminationOrder | None:
+    """The better of two orders within the limits, None if there is none.
+
+    Kept with the problem, as finding it takes a while: the order, or the number of cells that were not enough.
+    """
+    memo = problem.__dict__.setdefault("_elimination", {"order": None, "refused": 0.0})
+    if memo["order"] is None and max_cells > memo["refused"]:
+        memo["order"] = _find_order(problem, max_cells)
+        memo["refused"] = max_cells
+    order: EliminationOrder | None = memo["order"]
+    return order if order is not None and order.cells <= max_cells else None
+
+
+def _find_order(problem: Problem, max_cells: float) -> EliminationOrder | None:
+    """Min-fill, or the banded order where that has fewer cells."""
+    narrow = elimination_order(problem, MAX_AXES - 1, max_cells)
+    if narrow is not None and narrow.cells <= _TUNING.many_cells:
+        return narrow
+    most = max_cells if narrow is None else narrow.cells
+    return order_along(problem, _band(problem), MAX_AXES - 1, most) or narrow
+
+
+def _band(problem: Problem) -> list[int]:
+    """Nodes along the bandwidth: from one end of the graph to the other, so that what was removed touches few of the rest."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    ends, n_nodes = problem.graph.edges, problem.n_nodes
+    both = np.concatenate([ends, ends[:, ::-1]])
+    pattern = coo_array((np.ones(len(both), dtype=np.int8), (both[:, 0], both[:, 1])), shape=(n_nodes, n_nodes)).tocsr()
+    found: list[int] = reverse_cuthill_mckee(pattern, symmetric_mode=True).tolist()
+    return found
 
 
 class _Elimination:

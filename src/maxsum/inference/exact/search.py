@@ -63,6 +63,9 @@ class Tuning:
     # Failed enumerations in a row after which only one box in as many is tried; 4 took a tenth more boxes, 16 as many as 8.
     most_failures: int = 8
     waiting_bytes: int = 2**30  # memory for messages of boxes that wait; beyond it the search goes depth first
+    few_nodes: int = 300  # nodes up to which so many boxes often end a search; with more, memory follows the messages:
+    waiting_copies: int = 32  # boxes that may wait then, each with a copy of all messages in half precision
+    waiting_floor: int = 2**27  # bytes that they may take in any case: as much as compiled code and imports do
     evaluations: int = 4  # evaluations of a box, in passes, that checking costs beside its passes
     # Growth of the proof after which the time of checking is measured anew: a third of the work is checked twice at most.
     measure_again: int = 4
@@ -87,6 +90,8 @@ class BranchAndBound(Solver):
     ----------
     max_nodes : int, optional
         Largest number of boxes.
+    tol : float
+        Relative gap at which to stop: boxes that promise no more than that are closed. With 0, when the labelling is optimal.
     time_limit : float, optional
         Seconds.
     root_iter : int
@@ -97,6 +102,7 @@ class BranchAndBound(Solver):
     """
 
     max_nodes: int | None = None
+    tol: float = 0.0
     time_limit: float | None = None
     root_iter: int = 400
     certificate_bytes: int = 2**29
@@ -119,7 +125,7 @@ class BranchAndBound(Solver):
         soft = problem.resolution > 0
         if ascend(problem, prepared, messages, run, self.root_iter if soft else 2, 1e-2):
             return
-        if run.termination not in (Termination.time_limit, Termination.stopped):
+        if not run.halted:
             run.termination = Termination.converged
             _Search(problem, prepared, run, self, soft).explore(messages)
 
@@ -173,7 +179,7 @@ class _Search:
         self.enumeration = room_for(shape[0], problem.n_edges, n_labels)
         self.failed, self.work, self.measured, self.check_rate, self.cut = 0, 0, 0, _TUNING.first_rate, False
         self.n_pairs = int(problem.n_states[problem.graph.edges].astype(np.int64).prod(axis=1).sum()) + 1
-        self.most_waiting = _TUNING.waiting_bytes // (4 * sum(part.size for part in problem.zero_messages()) + 1)
+        self.most_waiting = _most_waiting(problem)
         self.stack: list[_Box] = []
         self.heap: list[tuple[float, int, _Box]] = []
         self.ticket = itertools.count()
@@ -188,7 +194,8 @@ class _Search:
         if self.run.labels is None:
             return 0.0
         gap = target_gap(self.problem, self.run.labels)
-        return _TUNING.close_share_whole * gap if self.problem.step else _TUNING.close_share * gap
+        gap *= _TUNING.close_share_whole if self.problem.step else _TUNING.close_share
+        return max(gap, _TUNING.close_share_whole * self.run.gap * abs(self.run.score)) if np.isfinite(self.run.score) else gap
 
     @property
     def target(self) -> float:
@@ -225,6 +232,9 @@ class _Search:
                     self.search_locally(self.local_share * (pulse - began - _TUNING.local_delay))
                     if self.check_in_time():
                         return
+                if self.soft and len(self.stack) > self.most_waiting:
+                    self.give_up()
+                    return
                 if not self.stack:
                     self.stack = [heapq.heappop(self.heap)[-1]]
                     closed = 0
@@ -234,6 +244,17 @@ class _Search:
                     budget = min(2 * budget, _TUNING.most_dive)
         finally:
             self.conclude()
+
+    def give_up(self) -> None:
+        """A dive that fills the memory of the search: what time there is goes to the local search."""
+        run = self.run
+        run.termination = Termination.stalled
+        run.message = (
+            f"BranchAndBound: after {self.n_boxes} boxes the messages of those that wait fill the memory that a search of "
+            f"{self.problem.n_nodes} nodes may take ({run.termination})."
+        )
+        while run.time_limit is not None and not self.check_in_time() and not run.step(self.n_boxes):
+            self.search_locally(self.local_seconds + _TUNING.local_delay)
 
     def check_in_time(self) -> bool:
         """Whether it is time to stop, so that the proof can be checked inside the time limit.
@@ -422,6 +443,14 @@ class _Search:
         self.measured = self.work
         if bound < run.bound or (run.labels is not None and gap <= target_gap(self.problem, run.labels)):
             run.bound, run.certificate = bound, certificate
+
+
+def _most_waiting(problem: Problem) -> int:
+    """Boxes that may wait: with few nodes their messages may fill a gigabyte, with many a number of copies of all messages."""
+    each = 4 * sum(part.size for part in problem.zero_messages()) + 1
+    if problem.n_nodes <= _TUNING.few_nodes:
+        return _TUNING.waiting_bytes // each
+    return max(_TUNING.waiting_copies, _TUNING.waiting_floor // each)
 
 
 def _rounded(messages: Messages) -> Messages:

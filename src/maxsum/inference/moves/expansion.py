@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -72,6 +73,8 @@ class AlphaExpansion(Solver):
     ----------
     max_iter : int
         Cycles over the labels. ``n_iter`` of the result counts passes and moves.
+    tol : float
+        Relative gap at which to stop; with 0, when no move improves.
     time_limit : float, optional
         Seconds, looked at between and inside moves.
     bound : bool
@@ -80,6 +83,7 @@ class AlphaExpansion(Solver):
     """
 
     max_iter: int = 100
+    tol: float = 0.0
     time_limit: float | None = None
     bound: bool = True
 
@@ -109,11 +113,10 @@ class AlphaExpansion(Solver):
             run.certify(measure(problem, given), MessageCertificate(given))
         if self.bound:
             ascend(problem, prepared, messages, run, _TUNING.passes, 0.0)
-            if run.termination in (Termination.time_limit, Termination.stopped):
+            if run.halted:
                 return
             run.termination = Termination.converged
-            gap = run.bound - run.score
-            if gap <= 0.5 * problem.resolution or gap < problem.step - 2 * problem.resolution:
+            if run.closed:
                 return
         starts = _starts(problem, prepared, run)
         if not starts:
@@ -126,13 +129,20 @@ class AlphaExpansion(Solver):
             run.offer(labels)
             run.termination = Termination.iteration_limit
             try:
-                done &= network.cycle(labels, self.max_iter, lambda: run.step(run.n_iter + 1), lambda: run.seconds_left <= 0)
+                done &= network.cycle(labels, self.max_iter, partial(_moved, run, labels), lambda: run.seconds_left <= 0)
             finally:
                 run.offer(labels)
-            if run.termination in (Termination.time_limit, Termination.stopped):
+            if run.halted:
                 return
         if done:
             run.termination = Termination.converged
+
+
+def _moved(run: Run, labels: np.ndarray) -> bool:
+    """Record a move; True if the run has to stop. Where a gap was asked for, the labelling counts from now on."""
+    if run.gap:
+        run.offer(labels)
+    return run.step(run.n_iter + 1)
 
 
 def expand(net: Net, labels: np.ndarray, messages: Messages | None = None, max_iter: int = 100) -> np.ndarray:

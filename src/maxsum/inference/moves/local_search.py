@@ -55,6 +55,8 @@ class LocalSearch(Solver):
     ----------
     max_iter : int
         Moves.
+    tol : float
+        Relative gap at which to stop, where ``init`` brings a bound; with 0, when the labelling is optimal.
     time_limit : float, optional
         Seconds.
     random_state : int
@@ -62,6 +64,7 @@ class LocalSearch(Solver):
     """
 
     max_iter: int = 10_000
+    tol: float = 0.0
     time_limit: float | None = None
     random_state: int = 0
 
@@ -85,18 +88,12 @@ class LocalSearch(Solver):
             return
         search = ForestSearch(problem, run, self.random_state)
         run.termination = Termination.iteration_limit
-        while search.n_moves < self.max_iter and not closed(problem, run):
+        while search.n_moves < self.max_iter and not run.closed:
             for n_moves in search.one_round(self.max_iter - search.n_moves):
                 if run.step(n_moves):
                     return
-        if closed(problem, run):
+        if run.closed:
             run.termination = Termination.converged
-
-
-def closed(problem: Problem, run: Run) -> bool:
-    """Whether the labelling reaches the bound, so that no search can improve it."""
-    gap = run.bound - run.score if run.labels is not None else np.inf
-    return bool(gap <= 0.5 * problem.resolution or gap < problem.step - 2 * problem.resolution)
 
 
 class ForestSearch:

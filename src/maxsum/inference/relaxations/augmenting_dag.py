@@ -56,8 +56,10 @@ class AugmentingDAG(Solver):
     max_iter : int
         Largest number of steps.
     tol : float
+        Relative gap at which to stop; with 0, when the labelling is optimal.
+    stall : float
         Stop as `stalled` when the bound is arc consistent at a threshold whose effect on all terms together is less than
-        ``tol`` times the gap that is left.
+        ``stall`` times the gap that is left.
     ratio : float
         Factor between thresholds, in (0, 1).
     time_limit : float, optional
@@ -65,7 +67,8 @@ class AugmentingDAG(Solver):
     """
 
     max_iter: int = 200_000
-    tol: float = 1e-3
+    tol: float = 0.0
+    stall: float = 1e-3
     ratio: float = 0.5
     time_limit: float | None = None
 
@@ -73,7 +76,7 @@ class AugmentingDAG(Solver):
 
     _parameters = settings(
         max_iter=WholeNumber(0, wanted="0 or more steps"),
-        tol=Real(0.0, wanted="a share of the gap >= 0"),
+        stall=Real(0.0, wanted="a share of the gap >= 0"),
         ratio=Real(above=0.0, below=1.0, wanted="a factor between 0 and 1"),
     )
 
@@ -107,24 +110,19 @@ class _Descent:
         self.labels = np.zeros(problem.n_nodes, dtype=np.int32)
         self.rounded, self.floor = False, 0.0
 
-    @property
-    def closed(self) -> bool:
-        gap = self.run.bound - self.run.score
-        return gap <= 0.5 * self.problem.resolution or gap < self.problem.step - 2 * self.problem.resolution
-
     def scale(self) -> None:
         """Lower the threshold until the gap is closed, or the threshold is too small to matter."""
         run, epsilon = self.run, self.first_threshold()
         self.floor = max(1e-18 * epsilon, 1e-13 * abs(self.height) / self.n_terms)
         while self.descend(epsilon):
             self.condition(self.messages)
-            if self.closed:
+            if run.closed:
                 return
             if self.fine(epsilon):
                 self.label_from_maximal(epsilon)
-                if not self.closed:
+                if not run.closed:
                     self.label_from_passes()
-                if self.closed:
+                if run.closed:
                     return
                 if self.fine(epsilon):
                     run.termination = Termination.stalled
@@ -148,7 +146,7 @@ class _Descent:
     def fine(self, epsilon: float) -> bool:
         """Whether slack of ``epsilon`` in every term is little against the gap."""
         gap = self.run.bound - self.run.score
-        least = max(0.25 * self.problem.resolution, self.solver.tol * gap if np.isfinite(gap) else 0.0)
+        least = max(0.25 * self.problem.resolution, self.solver.stall * gap if np.isfinite(gap) else 0.0)
         return epsilon * self.n_terms <= least or epsilon <= self.floor
 
     def descend(self, epsilon: float) -> bool:

@@ -148,7 +148,9 @@ class ConvexBP(Solver):
     max_iter : int
         Largest number of iterations, each a forward and a backward sweep.
     tol : float
-        A temperature is solved when no belief of an edge and of its node differ by more than ``tol`` (with chains: no belief
+        Relative gap at which to stop; with 0, when the labelling is optimal.
+    stall : float
+        A temperature is solved when no belief of an edge and of its node differ by more than ``stall`` (with chains: no belief
         of a node after a pass forward and after one back). With that
         at the last one, the run has `converged`: the smoothed problem, not the max-sum problem, is solved.
     time_limit : float, optional
@@ -158,7 +160,8 @@ class ConvexBP(Solver):
     epsilon: float | None = None
     counting: str = "chains"
     max_iter: int = 1500
-    tol: float = 1e-3
+    tol: float = 0.0
+    stall: float = 1e-3
     time_limit: float | None = None
 
     does = "problems without cliques: the LP bound to any accuracy by smoothing, and a labelling"
@@ -167,7 +170,7 @@ class ConvexBP(Solver):
         epsilon=Maybe(_EPSILON),
         counting=OneOf(*_COUNTINGS, "chains"),
         max_iter=WholeNumber(0, wanted="0 or more iterations"),
-        tol=Real(0.0, wanted="a difference of beliefs >= 0"),
+        stall=Real(0.0, wanted="a difference of beliefs >= 0"),
     )
 
     def supports(self, problem: Problem) -> Support:
@@ -207,13 +210,8 @@ class _Descent:
         self.epsilon, self.value, self.final = 0.0, np.inf, False
 
     @property
-    def closed(self) -> bool:
-        gap = self.run.bound - self.run.score
-        return gap <= 0.5 * self.problem.resolution or gap < self.problem.step - 2 * self.problem.resolution
-
-    @property
     def agreed(self) -> bool:
-        return float(np.abs(self.gradient).max(initial=0.0)) <= self.solver.tol
+        return float(np.abs(self.gradient).max(initial=0.0)) <= self.solver.stall
 
     def anneal(self, temperatures: list[float]) -> None:
         """Each temperature in turn, with an equal share of the iterations that are left."""
@@ -226,7 +224,7 @@ class _Descent:
             self.final = levels_left == 1
             going = self.descend(share)
             self.decode()
-            if not going or self.closed:
+            if not going or run.closed:
                 return
         if not (self.final and self.agreed):
             limit = run.n_iter >= self.solver.max_iter
@@ -338,7 +336,7 @@ class _Chains(_Descent):
 
     @property
     def agreed(self) -> bool:
-        return self._change <= self.solver.tol
+        return self._change <= self.solver.stall
 
     @property
     def joined(self) -> np.ndarray:

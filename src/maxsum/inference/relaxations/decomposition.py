@@ -62,7 +62,8 @@ class DualDecomposition(Solver):
     max_iter : int
         Evaluations of the dual.
     tol : float
-        Stop when the LP value is known up to ``tol`` times its size (counted from the sum of the best node scores).
+        Relative gap of the LP value at which to stop (the value is counted from the sum of the best node scores).
+        ``solve(problem, gap=...)`` stops at that relative gap of the labelling, if it comes first.
     time_limit : float, optional
         Seconds.
     n_jobs : int
@@ -75,6 +76,7 @@ class DualDecomposition(Solver):
     time_limit: float | None = None
     n_jobs: int = 1
 
+    solves_relaxation = True
     does = "graphs without cliques: the LP bound by trees that share nodes, and a labelling"
 
     _parameters = settings(

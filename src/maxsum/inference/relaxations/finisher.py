@@ -70,7 +70,8 @@ class LPFinisher(Solver):
     Parameters
     ----------
     tol : float
-        Largest width of the bracket, relative to the LP value (counted from the sum of the best node scores).
+        Relative gap of the LP value at which to stop: the width of the bracket by the value, which is counted from the sum of
+        the best node scores. ``solve(problem, gap=...)`` stops at that relative gap of the labelling, if it comes first.
     max_iter : int
         Iterations of the bundle, where it comes to that.
     time_limit : float, optional
@@ -87,6 +88,7 @@ class LPFinisher(Solver):
     small: int = 50_000
     method: str = "auto"
 
+    solves_relaxation = True
     does = "any problem of moderate size: the value of the LP relaxation, proven from both sides"
 
     _parameters = settings(
@@ -182,7 +184,7 @@ def _smooth(bracket: Bracket) -> None:
     seconds = None if np.isinf(run.seconds_left) else _TUNING.smooth_share * run.seconds_left
     spread = float(np.median(spreads(problem)))
     epsilon = _TUNING.cold * spread if spread > 0 else None
-    found = ConvexBP(epsilon=epsilon, max_iter=_TUNING.smooth_iter, time_limit=seconds).solve(problem)
+    found = ConvexBP(epsilon=epsilon, max_iter=_TUNING.smooth_iter, time_limit=seconds).solve(problem, gap=run.gap)
     if found.labels is not None:
         run.offer(found.labels)
     if found.messages is not None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...core.certificates.base import MessageCertificate
 from ...core.problem import Messages, Problem
-from ...core.result import Termination
 from ...kernels.net import Net
 from ..base import Run
 from ..prepare import Prepared
@@ -142,14 +141,13 @@ class Bracket:
 
     @property
     def closed(self) -> bool:
-        """Whether the labelling is proven optimal."""
-        gap = self.run.bound - self.run.score
-        return bool(gap <= 0.5 * self.problem.resolution or gap < self.problem.step - 2 * self.problem.resolution)
+        """Whether the labelling is proven optimal, or within the gap that was asked for."""
+        return self.run.closed
 
     @property
     def halted(self) -> bool:
-        """Whether the clock or the caller has ended the run."""
-        return self.run.termination in (Termination.time_limit, Termination.stopped)
+        """Whether the clock or the caller has ended the run, or the gap that was asked for is reached."""
+        return self.run.halted
 
     def __str__(self) -> str:
         low, high = self.low + self.constant, self.high + self.constant

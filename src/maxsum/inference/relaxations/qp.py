@@ -44,7 +44,8 @@ class QPRelaxation(Solver):
     Parameters
     ----------
     tol : float
-        Stop when the Frank-Wolfe gap of the relaxation is at most ``tol`` times its value.
+        Relative gap of the relaxation's value at which to stop: its Frank-Wolfe gap by the value. ``solve(problem, gap=...)``
+        stops at that relative gap of the labelling, if it comes first.
     max_iter : int
     time_limit : float, optional
         Seconds.
@@ -54,6 +55,7 @@ class QPRelaxation(Solver):
     max_iter: int = 1000
     time_limit: float | None = None
 
+    solves_relaxation = True
     does = "finite tables, no cliques: bound and labelling by a concave quadratic relaxation"
 
     _parameters = settings(

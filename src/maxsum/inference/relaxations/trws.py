@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,12 @@ class Tuning:
     # Share of the limit that is kept for expansion moves where they fit: they improve a labelling more than further passes.
     polish_share: float = 0.1
     spare_share: float = 0.01  # share of the limit at which expansion moves end, so that the answer can be handed over
+    # Where a gap is asked for, expansion moves come between passes as soon as the gap is at most so many times that: on Potts
+    # grids they leave half of the gap that a decoded labelling has.
+    expand_gap: float = 2.5
+    expand_again: float = (
+        1.5  # growth of the number of passes before moves are tried again: they cost as much as 20 to 40 passes
+    )
 
 
 _TUNING = Tuning()
@@ -57,7 +64,9 @@ class TRWS(Solver):
     max_iter : int
         Largest number of passes, forward or backward.
     tol : float
-        Stop as `stalled` when 20 passes gain less than ``tol`` times the gap that is left; never for a number < 0.
+        Relative gap at which to stop; with 0, when the labelling is optimal.
+    stall : float
+        Stop as `stalled` when 20 passes gain less than ``stall`` times the gap that is left; never for a number < 0.
     time_limit : float, optional
         Seconds. Where expansion moves fit, the last tenth is theirs.
     n_jobs : int
@@ -66,14 +75,15 @@ class TRWS(Solver):
     """
 
     max_iter: int = 2000
-    tol: float = 1e-3
+    tol: float = 0.0
+    stall: float = 1e-3
     time_limit: float | None = None
     n_jobs: int = 1
 
     does = "any problem: bound and labelling by message passing; optimal where the LP is tight"
     _parameters = settings(
         max_iter=WholeNumber(0),
-        tol=Real(),
+        stall=Real(),
         n_jobs=JOBS,
     )
 
@@ -87,11 +97,14 @@ class TRWS(Solver):
         prepared, messages = started
         expands = _expands(problem)
         reserve = _TUNING.polish_share * self.time_limit if expands and self.time_limit is not None else 0.0
-        closed = ascend(problem, prepared, messages, run, self.max_iter, self.tol, reserve, self.n_jobs)
+        moves = _Moves(prepared, messages, run) if expands else None
+        closed = ascend(problem, prepared, messages, run, self.max_iter, self.stall, reserve, self.n_jobs, moves)
         if run.labels is None:
             return
-        if expands and not closed and run.seconds_left > 0 and np.isfinite(run.score):
-            _expand(prepared, messages, run)
+        if moves is not None and not closed and run.seconds_left > 0:
+            moves()
+            if run.within_gap and run.termination in (Termination.stalled, Termination.iteration_limit):
+                run.termination = Termination.converged
         if problem.n_nodes <= _TUNING.fixed_nodes:
             run.fixed = fixed(problem, prepared.net, messages, run.labels)
 
@@ -103,18 +116,39 @@ def _expands(problem: Problem) -> bool:
     return problem.n_labels > 2 and problem.n_edges > 0 and expansion_witness(problem) is None
 
 
-def _expand(prepared: Prepared, messages: Messages, run: Run) -> None:
-    """Polish the labelling by expansion moves, as long as there is time."""
-    from ..moves.expansion import Expander
+class _Moves:
+    """Expansion moves that improve the labelling of a run, as long as there is time; their network is made when it is first needed."""
 
-    def late() -> bool:
+    def __init__(self, prepared: Prepared, messages: Messages, run: Run):
+        self.prepared, self.messages, self.run = prepared, messages, run
+        self.network: Any = None
+        self.decoded: np.ndarray | None = None
+
+    def late(self) -> bool:
+        run = self.run
         return run.time_limit is not None and run.seconds_left <= _TUNING.spare_share * run.time_limit
 
-    labels = np.array(run.labels, dtype=np.int32)
-    try:
-        Expander(prepared.net, messages).cycle(labels, 100, late, late)
-    finally:
-        run.offer(labels)
+    def enough(self, labels: np.ndarray) -> bool:
+        """Asked after a move: whether time is over, or the gap that was asked for is reached."""
+        if self.run.gap:
+            self.run.offer(labels)
+        return self.run.within_gap or self.late()
+
+    def __call__(self) -> None:
+        """Moves from the best labelling; once they were made, from the last one that was read off messages, which better messages made."""
+        from ..moves.expansion import Expander
+
+        run = self.run
+        start = run.labels if self.network is None else self.decoded
+        if start is None or not np.isfinite(run.problem.score(start)):
+            return
+        labels = np.array(start, dtype=np.int32)
+        try:
+            if self.network is None:
+                self.network = Expander(self.prepared.net, self.messages)
+            self.network.cycle(labels, 100, lambda: self.enough(labels), self.late)
+        finally:
+            run.offer(labels)
 
 
 def is_uniform(problem: Problem) -> bool:
@@ -182,28 +216,33 @@ def ascend(
     messages: Messages,
     run: Run,
     max_iter: int,
-    tol: float,
+    stall: float,
     reserve: float = 0.0,
     n_jobs: int = 1,
+    moves: _Moves | None = None,
 ) -> bool:
     """Passes until the gap is closed (True), the bound stalls or a limit is met; ``messages`` are improved in place.
 
     Without cliques no pass worsens the bound, so the certificate holds the live messages; with cliques it keeps a copy of
     the best. Bounds and scores are compared in the centred scores of the net, where no constant hides their difference.
     A labelling is read off after a forward and a backward pass, ever more rarely: it costs more than a pass. The last
-    ``reserve`` seconds of the time limit are left to the caller.
+    ``reserve`` seconds of the time limit are left to the caller. Where a gap is asked for, ``moves`` improve the labelling when
+    that may be all that is missing.
     """
     net, one_pass = prepared.net, passes(problem, prepared.net, n_jobs)
     labels = np.zeros(problem.n_nodes, dtype=np.int32)
-    closed = max(0.5 * problem.resolution, problem.step - 2 * problem.resolution)
+    optimal = max(0.5 * problem.resolution, problem.step - 2 * problem.resolution)
     bounds: list[float] = []
-    known, score, next_decode = None, -np.inf, 2
+    known, score, next_decode, next_moves = None, -np.inf, 2, 0.0
     run.certify(measure(problem, messages), MessageCertificate(messages))
     for iteration in range(1, max_iter + 1):
         forward = iteration % 2 == 1
         if iteration in (1, next_decode, next_decode + 1, max_iter):
             decode(net, forward, messages.edge, messages.clique, labels)
-            run.offer(polish(net, labels, 10))
+            decoded = polish(net, labels, 10)
+            run.offer(decoded)
+            if moves is not None:
+                moves.decoded = decoded
         if iteration == next_decode + 1:
             next_decode = 4 if iteration == 3 else iteration - 1 + max(_TUNING.decode_every, iteration // 5)
         bound = one_pass(messages, forward)
@@ -212,16 +251,21 @@ def ascend(
             run.certify(prepared.constant + bound, MessageCertificate(keep))
         bounds.append(min(bound, bounds[-1]) if bounds else bound)
         if run.step(iteration):
-            return False
+            return run.closed
         if run.seconds_left <= reserve:
             run.termination = Termination.time_limit
             return False
         if run.labels is not known:
             known, score = run.labels, net_score(net, run.labels)
         gap = bounds[-1] - score
-        if gap <= closed:
+        if gap <= optimal:
             return True
-        if iteration > 40 and bounds[-21] - bounds[-1] <= tol * gap:
+        if moves is not None and iteration >= next_moves and gap <= _TUNING.expand_gap * run.gap * abs(run.score):
+            moves()
+            next_moves = _TUNING.expand_again * iteration
+            if run.within_gap:
+                return True
+        if iteration > 40 and bounds[-21] - bounds[-1] <= stall * gap:
             run.termination = Termination.stalled
             return False
     run.termination = Termination.iteration_limit

@@ -19,6 +19,7 @@ from ..objectives.margin import MarginObjective
 from ..objectives.trivial import TrivialObjective
 from ..oracles.base import Effort, Oracle
 from ..oracles.bracket import BracketOracle
+from ..oracles.enumeration import EnumerationOracle
 from ..oracles.exact import ForestOracle
 from ..oracles.solver import SolverOracle
 from ..protocols import HasDesign, HasInequalities, HasOracle, HasPlanes, has, missing
@@ -324,8 +325,8 @@ def _without_loss(objective: MarginObjective, bonus: float) -> Oracle:
     design = objective.design._replace(loss=bonus * wrong)
     if isinstance(oracle, SolverOracle):
         return SolverOracle(model, design, oracle.solver, oracle.exact)
-    if isinstance(oracle, ForestOracle):
-        return ForestOracle(model, design)
+    if isinstance(oracle, (ForestOracle, EnumerationOracle)):
+        return type(oracle)(model, design)
     if isinstance(oracle, BracketOracle):
         return BracketOracle(model, design, oracle.tuning, oracle.time_limit)
     raise UnsupportedProblemError(

@@ -13,6 +13,7 @@ from ...kernels.design import Design
 from ...models.bound import BoundModel
 from .base import Oracle, augmented
 from .bracket import BracketOracle
+from .enumeration import EnumerationOracle, is_small
 from .exact import ForestOracle
 from .solver import SolverOracle
 
@@ -33,6 +34,8 @@ def choose_oracle(model: BoundModel, design: Design, oracle: Any) -> Oracle:
         raise InvalidParameterError(f"oracle is {oracle!r}, wanted None, a solver, its name, or a function of a Problem.")
     if model.is_forest:
         return ForestOracle(model, design)
+    if is_small(model):
+        return EnumerationOracle(model, design)
     random = np.random.default_rng(0).standard_normal(model.n_weights)
     for probe in (random, -random):
         w = model.cone.repair(model.cone.project(probe).weights)
