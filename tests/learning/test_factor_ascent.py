@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,12 +64,12 @@ def test_messages_of_the_certificate_are_checked_and_may_be_any():
     assert result.verify(own, exact=True).relative_gap <= 1e-2
     noise = 5.0 * np.random.default_rng(0).normal(size=result.certificate.messages.shape)
     wild = replace(result.certificate, messages=noise)
-    assert wild.verify(own, result.weights).objective >= result.objective * (1 - 1e-9)
+    assert wild.verify(own, result.weights).objective >= result.lower_bound
     for bad in (noise[:, 1:], np.full_like(noise, np.nan), "none"):
         with pytest.raises(CertificateError, match="messages"):
             replace(result.certificate, messages=bad).verify(own, result.weights)
     with pytest.raises(CertificateError, match="claimed objective"):
-        result.certificate.verify(own, result.weights, claimed=replace(result, objective=0.9 * result.objective))
+        result.certificate.verify(own, result.weights, claimed=SimpleNamespace(objective=0.9 * result.objective))
 
 
 def test_a_path_goes_on_from_the_masses_of_the_C_before():

@@ -24,11 +24,9 @@ class Tuning:
     """Constants of `FactorAscent`, found on a citation graph of 1708 known nodes with 10 080 weights, C from 0.001 to 10."""
 
     rounds: int = 20  # of a pass and a step of the multipliers, after which marginals are made and the bound is taken
-    passes: int = 1  # over all blocks in a round; 3 took 1.5 to 3 times as long
+    passes: int = 1  # over all blocks in a round; 3 took 1.6 to 3.5 times as long
     steps: int = 5  # pairwise steps in a visit of an edge; most need one or two
-    stiffness: float = (
-        4.0  # the first penalty, in mean squared norms of the features of a node; 0.6 and 20 took up to 3 times as long
-    )
+    stiffness: float = 4.0  # the first penalty, in mean squared norms of the features of a node; with 3 passes, 0.6 took up to 6 times and 20 up to twice as long as 6
     balance: float = 30.0  # how many times more the one part of the gap may be than the other before the penalty is changed,
     turn: float = 1.5  # and the factor by which it is
     pull: float = 0.3  # of the way from the best point to the present one: a second point that is tried where the present one is no better
