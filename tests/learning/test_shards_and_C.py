@@ -18,7 +18,7 @@ from maxsum.learning import BlockFrankWolfe, CuttingPlane, ProjectedQuasiNewton,
 from maxsum.shards.ascent import ShardedObjective
 from maxsum.shards.objectives import AggregatedObjective, ShardedSmooth
 
-UP_AND_DOWN = [1.0, 20.0, 0.3, 5.0]
+UP_AND_DOWN = [0.05, 1.0, 0.015, 0.2]
 TOL = 1e-3
 SOURCES = {
     "chains": lambda: MemorySource(*chains(24, 3, 4), 3, bias=True),
@@ -51,7 +51,7 @@ def agree(found, whole, want, tol=TOL):
 @pytest.mark.parametrize("name", SOURCES)
 def test_set_C_reaches_every_shard(name, kind):
     source, (make, learner) = SOURCES[name](), KINDS[kind]
-    objective, whole = make(source, 7.0), source.whole()
+    objective, whole = make(source, 0.3), source.whole()
     tol = 2e-2 if name == "lp" else TOL
     learner = replace(learner, tol=tol)
     for C in UP_AND_DOWN:
@@ -67,8 +67,8 @@ def test_set_C_reaches_every_shard(name, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_path_over_shards_is_that_in_memory(kind):
     source, (make, learner) = SOURCES["chains"](), KINDS[kind]
-    objective, whole = make(source, 1.0), source.whole()
-    for C, found in zip([5.0, 1.0, 20.0], path(learner, objective, [5.0, 1.0, 20.0]), strict=True):
+    objective, whole = make(source, 0.05), source.whole()
+    for C, found in zip([0.2, 0.05, 1.0], path(learner, objective, [0.2, 0.05, 1.0]), strict=True):
         whole.set_C(C)
         objective.set_C(C)
         assert found.extra["C"] == C

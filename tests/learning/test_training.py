@@ -88,7 +88,7 @@ def test_learner_reaches_the_enumerated_optimum(references, learner, potentials,
 def test_subgradient_comes_near_and_its_bound_is_true(potentials):
     samples, labels = data(GRAPHS["chain"], 3, False)
     model = GraphModel(potentials=potentials).bind(samples, labels, classes=np.arange(3))
-    objective = MarginObjective(model, C=7.0)
+    objective = MarginObjective(model, C=7.0 / model.n_examples)
     expected = reference(model, objective.c).value
     result = Subgradient(tol=2e-2, max_iter=200).fit(objective)
     assert result.lower_bound <= expected <= result.objective
@@ -129,9 +129,9 @@ def test_one_node_examples_give_the_multi_class_svm_of_crammer_and_singer():
     y = random.integers(3, size=60)
     x = np.eye(3)[y] + 0.7 * random.standard_normal((60, 3))
     model = GraphModel().bind([GraphSample(row[None], ms.Graph.chain(1)) for row in x], y[:, None])
-    objective = MarginObjective(model, C=30.0)
+    objective = MarginObjective(model, C=0.5)
     result = BlockFrankWolfe(tol=1e-5).fit(objective)
-    other = svm.LinearSVC(multi_class="crammer_singer", C=30.0 / 60, fit_intercept=False, tol=1e-8, max_iter=100_000).fit(x, y)
+    other = svm.LinearSVC(multi_class="crammer_singer", C=0.5, fit_intercept=False, tol=1e-8, max_iter=100_000).fit(x, y)
     margin = 1.0 + x @ other.coef_.T - (x @ other.coef_.T)[np.arange(60), y][:, None]
     margin[np.arange(60), y] = 0.0
     theirs = 0.5 * (other.coef_**2).sum() + 0.5 * margin.max(axis=1).sum()
@@ -144,11 +144,11 @@ def test_two_classes_give_the_binary_svm():
     y = random.integers(2, size=50)
     x = (2 * y[:, None] - 1) * 0.5 + random.standard_normal((50, 3))
     model = GraphModel().bind([GraphSample(row[None], ms.Graph.chain(1)) for row in x], y[:, None])
-    result = BlockFrankWolfe(tol=1e-6).fit(MarginObjective(model, C=20.0))
+    result = BlockFrankWolfe(tol=1e-6).fit(MarginObjective(model, C=0.4))
     weights = result.weights[:6].reshape(3, 2)
     difference = weights[:, 1] - weights[:, 0]
     np.testing.assert_allclose(weights.sum(axis=1), 0, atol=1e-6)
-    theirs = svm.LinearSVC(loss="hinge", C=2 * 20.0 / 50, fit_intercept=False, tol=1e-9, max_iter=200_000).fit(x, y).coef_[0]
+    theirs = svm.LinearSVC(loss="hinge", C=2 * 0.4, fit_intercept=False, tol=1e-9, max_iter=200_000).fit(x, y).coef_[0]
     np.testing.assert_allclose(difference, theirs, atol=2e-2)
 
 

@@ -170,7 +170,7 @@ def test_files_with_fingerprints_of_before_still_verify(name, version, tmp_path)
             del header["objective"]["fingerprint_version"]
 
     forge(tmp_path / "m", change)
-    assert ms.load_model(tmp_path / "m").C == pytest.approx(net.C)
+    assert pytest.approx(net.C) == ms.load_model(tmp_path / "m").C
     assert verify_model(tmp_path / "m", X, y).lower_bound == pytest.approx(net.result_.lower_bound)
     forge(tmp_path / "m", lambda header, arrays: header["objective"].update(fingerprint_version=4))
     with pytest.raises(MaxsumError, match="fingerprint"):
