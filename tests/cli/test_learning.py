@@ -28,7 +28,7 @@ def facts(path):
 def test_columns(sentences, maxsum):
     model = sentences / "tag.model"
     learned = maxsum("fit", sentences / "train.conll", "--out", model, json_=True)
-    assert learned["task"] == "sequence" and learned["finished"] and learned["C"] == 20
+    assert learned["task"] == "sequence" and learned["finished"] and learned["C"] == 1
     assert learned["verified"]["lower_bound"] <= learned["verified"]["objective"]
     assert learned["relative_gap"] <= 1e-3
     scores = maxsum("evaluate", model, sentences / "test.conll", json_=True)
@@ -254,7 +254,7 @@ def test_graphml_gives_what_tables_give(graph, maxsum):
 def test_people_read_it(sentences, maxsum):
     model = sentences / "m"
     told = maxsum("fit", sentences / "train.conll", "--out", model, "--proof")
-    for word in ("20 sentences", "SequenceLabeler with", "C = 20", "checked: no weights have an objective below", "saved as"):
+    for word in ("20 sentences", "SequenceLabeler with", "C = 1", "checked: no weights have an objective below", "saved as"):
         assert word in " ".join(told.stdout.split()), told.stdout
     assert told.stderr == ""
     shown = " ".join(maxsum("info", model).stdout.split())

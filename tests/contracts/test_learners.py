@@ -28,7 +28,7 @@ from maxsum.models import GraphModel, GraphSample
 from maxsum.models.multilabel import MultiLabelModel
 from maxsum.shards.ascent import ShardedObjective
 
-C, SMOOTHING = 4.0, 0.5
+C, SMOOTHING = 1.0, 0.5
 POTENTIALS = ("general", "supermodular", "associative")
 TAKES = {
     "SubsetAscent": ("sets",),

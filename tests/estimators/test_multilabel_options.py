@@ -229,7 +229,7 @@ def test_nested_parameters() -> None:
 
 def test_many_labels_on_a_complete_graph() -> None:
     X, Y = linked_table(n=12, n_labels=20)
-    net = MultiLabelClassifier(C=5.0, tol=0.1).fit(X, Y)
+    net = MultiLabelClassifier("general", C=5.0, tol=0.1).fit(X, Y)
     assert net.result_.relative_gap <= 0.1
     assert "oracle TRW-S with brackets" in net.result_.message and "20 labels on this graph are too many" in net.result_.message
     assert {result.solver for result in net.predict_result(X[:3])} == {"TRWS"}

@@ -263,8 +263,6 @@ def test_bad_sequences():
         tag.fit(X, y[:3])
     with pytest.raises(InvalidSampleError, match="y is None"):
         tag.fit(X, None)
-    with pytest.raises(InvalidSampleError, match="nan among strings"):
-        tag.fit(X, [["a", float("nan"), *["b"] * (len(own) - 2)] for own in y])
     assert ms.SequenceLabeler().fit(X, y).predict([np.zeros((0, 3)), X[0]])[0].shape == (0,)
 
 

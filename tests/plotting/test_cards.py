@@ -85,7 +85,7 @@ def test_fitted_estimators_show_diagram_and_card():
         values, page = rows(html[html.index('<div class="maxsum-card">') :])
         assert page.texts("b") == ["SequenceLabeler"] and page.texts("p") == [HOSTILE]
         assert values["problem"] == (
-            f"surrogate margin, potentials general, C = 20; 12 samples, 60 nodes, {len(tag.weights_)} weights"
+            f"surrogate margin, potentials general, C = 1.6; 12 samples, 60 nodes, {len(tag.weights_)} weights"
         )
         assert values["objective"] == f"{tag.result_.objective:.10g}"
     with sklearn.config_context(display="text"):

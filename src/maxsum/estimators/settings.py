@@ -232,7 +232,9 @@ def result_card(estimator: Any) -> str:
 def problem_words(estimator: Any) -> str:
     """What was minimised, over what, in a line."""
     model, objective = estimator.model_, getattr(estimator, "objective_", None)
-    potentials = f"convex ({model.spec.form})" if isinstance(model, ConvexBound) else estimator.potentials
+    layout = getattr(model.layout, "model", model.layout)  # of label sets it is a model itself; a single node has no tables
+    used = getattr(layout, "potentials", estimator.potentials)
+    potentials = f"convex ({model.spec.form})" if isinstance(model, ConvexBound) else used
     C = f", C = {objective.C:g}" if objective is not None else ""
     n_samples, n_nodes = model.n_examples, len(model.data.n_states)
     if isinstance(objective, StoredObjective):
