@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
@@ -179,9 +180,9 @@ class CrossValidated:
         names = ", ".join(map(repr, ("accuracy", *self._measures)))
         raise InvalidParameterError(f"scoring is {self.scoring!r}, wanted None, a function, or one of {names}.")
 
+    @abstractmethod
     def _judge(self, part: Any, test: Any, scoring: str | Callable[[Any, Any], float]) -> Callable[[LearningResult], float]:
         """The score of what a training gives, on other data; NaN where no label is known."""
-        raise NotImplementedError
 
 
 class CrossValidatedLabeler(CrossValidated):

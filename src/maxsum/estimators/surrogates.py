@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
@@ -63,7 +64,7 @@ class Point(NamedTuple):
     words: str
 
 
-class Surrogate:
+class Surrogate(ABC):
     """What is minimised. One object of each class below is in `SURROGATES`, under its name.
 
     Attributes
@@ -147,9 +148,9 @@ class Surrogate:
         """A learner that is faster than the default for the sizes of an objective."""
         return None
 
+    @abstractmethod
     def objective(self, settings: Settings, bound: BoundModel, weight: np.ndarray, C: float, operators: Any = None) -> Any:
         """What is minimised; its ``model`` may be another than ``bound``."""
-        raise NotImplementedError
 
     def model(self, settings: Settings, objective: Any, full: BoundModel | None) -> Any:
         """The model that predicts: that of the objective, or ``full``, where samples of unknown labels were cut for the training."""
@@ -338,8 +339,8 @@ class _Convex(_Smooth):
     def points(self, model: ConvexBound, w: np.ndarray, samples: Any, n_jobs: int) -> list[Point]:
         return self._points(model, w, model.encode(samples), n_jobs, sample_operators(model.spec, samples))
 
-    def _points(self, model: ConvexBound, w: np.ndarray, data: Any, n_jobs: int, operators: Any = None) -> list[Point]:
-        raise NotImplementedError
+    @abstractmethod
+    def _points(self, model: ConvexBound, w: np.ndarray, data: Any, n_jobs: int, operators: Any = None) -> list[Point]: ...
 
     def results(self, model: ConvexBound, w: np.ndarray, samples: Any, n_jobs: int) -> list[Result]:
         if model.spec.n_operators:
