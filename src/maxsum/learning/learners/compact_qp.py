@@ -41,12 +41,15 @@ class Tuning:
         Its first tolerance, in units of that of the learner; the gap is wider than what the solver reports, as its answer is repaired.
     finer : float
         What a tolerance that did not suffice is multiplied with.
+    speed : float
+        Operations a second of PIQP's factorisation, at most: one that cannot end within the time limit is not begun.
     """
 
     attempts: int = 3
     finest: float = 1e-11
     asked: float = 0.1
     finer: float = 0.01
+    speed: float = 4e9
 
 
 _TUNING = Tuning()
@@ -63,7 +66,8 @@ class CompactQP(Learner):
     tol : float
         Relative gap; the solver is called again with finer settings until it is reached.
     time_limit : float, optional
-        Seconds. PIQP cannot be stopped: its first iteration is timed, and as many are done as fit.
+        Seconds. PIQP cannot be stopped: its first iteration is timed, and as many are done as fit. None is begun where the
+        weights alone, which data couple all with each other, take longer to factorise (:math:`P^3 / 3` operations).
     max_iter : int
         Iterations of the solver.
     solver : {"piqp", "clarabel"}
@@ -105,7 +109,8 @@ class CompactQP(Learner):
             state.report(training, objective.cone.repair(np.zeros(objective.n_weights)), messages)
         program = state.program = state.program or Program.of(objective)
         training.extra |= program.size()
-        if training.seconds_left <= 0:
+        least = objective.n_weights**3 / 3.0 / _TUNING.speed if self.solver == "piqp" else 0.0
+        if training.seconds_left <= least:
             training.end(Termination.time_limit)
             return
         started = time.perf_counter()
