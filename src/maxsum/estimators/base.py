@@ -34,7 +34,7 @@ from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
 from .pipeline import Bound, Data, MaxSumEstimator, Plan, best, labels_of
 from .settings import Settings, as_jobs
 from .surrogates import SURROGATES, sample_operators, surrogate_of
-from .targets import Coding, Rule, unmasked
+from .targets import Coding, Rule, form_of, in_form, unmasked
 
 
 class Labeler(MaxSumEstimator):
@@ -136,17 +136,19 @@ class Labeler(MaxSumEstimator):
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Data:
         items = self._list(X)
-        return Data(items, as_labels(y), _weights(sample_weight, len(items)))
+        return Data(items, as_labels(y), _weights(sample_weight, len(items)), form_of(y))
 
     def _bind(self, settings: Settings, data: Data, C: float, classes: Any = None, features: Any = None, **known: Any) -> Bound:
         """``classes`` and ``features`` stand in the place of those of the estimator, if they are given."""
         surrogate, declared = surrogate_of(settings), settings.classes if classes is None else classes
-        items, labels, weight = data
+        items, labels, weight, form = data
         # Samples and labels as models read them; those of weight 0 are looked at, then left out.
         n_labels = len(declared) if isinstance(declared, (list, tuple, np.ndarray)) else 2
         check_room(data_bytes(total(self._size(item) for item in items), n_labels), "this training set")
         facts = self._facts(items, weight)
         samples = self._samples(items, facts)
+        if all(sample.graph.shape is None for sample in samples):  # one label after the other is the only form then
+            form = form.replace("flat", "").strip()
         coding = Coding.read(samples, labels, declared)
         targets, declared = coding.targets, coding.declared
         if not weight.all():
@@ -169,7 +171,7 @@ class Labeler(MaxSumEstimator):
                 words = f"general potentials, as {why}; "
         bound = coding.named(bound)
         operators = sample_operators(spec, samples, targets, declared)
-        found = facts | labels_known(bound, coding.rule) | {"n_features_in_": _n_features_in(samples, bound)}
+        found = facts | labels_known(bound, coding.rule) | {"n_features_in_": _n_features_in(samples, bound), "labels_form_": form}
         return Bound(bound, weight, settings, found, None, operators, words)
 
     def _doubts(self, plan: Plan, result: LearningResult, finished: bool) -> Iterable[str]:
@@ -199,12 +201,16 @@ class Labeler(MaxSumEstimator):
         check_room(data_bytes(total(self._size(item) for item in items), self.model_.n_labels), "this prediction")
         return self._samples(items)
 
-    def predict(self, X: Any, solver: Solver | str | None = None) -> list[np.ndarray]:
-        """Labels of the nodes of each sample, (height, width) for grids; ``solver`` as in `predict_result`."""
-        return self._predict(self._new(X), solver)
+    def predict(self, X: Any, solver: Solver | str | None = None) -> Any:
+        """Labels of the nodes of each sample, in the shape in which `fit` was given them; ``solver`` as in `predict_result`.
 
-    def _predict(self, samples: list[GraphSample], solver: Solver | str | None = None) -> list[np.ndarray]:
-        return self._shaped(samples, self._labellings(samples, solver))
+        A list with an array for each sample, of shape (height, width) for grids; rows where ``y`` had rows, and one array for all samples where
+        ``y`` was one and they are of one size. Answers that are not proven to be the best are told in a warning.
+        """
+        return in_form(getattr(self, "labels_form_", ""), self._predict(self._new(X), solver, warn=True))
+
+    def _predict(self, samples: list[GraphSample], solver: Solver | str | None = None, warn: bool = False) -> list[np.ndarray]:
+        return self._shaped(samples, self._labellings(samples, solver, warn))
 
     def _shaped(self, samples: list[GraphSample], labellings: Sequence[np.ndarray] | np.ndarray) -> list[np.ndarray]:
         """Numbers of labels as classes, in the shape of each sample."""

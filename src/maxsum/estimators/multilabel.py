@@ -277,12 +277,12 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
 
     def predict(self, X: Any, solver: Solver | str | None = None) -> np.ndarray:
         """Labels (n_samples, n_labels) of 0 and 1, or classes (n_samples,); ``solver`` as in `predict_result`."""
-        labels = self._table(self._new(X), solver)
+        labels = self._table(self._new(X), solver, warn=True)
         return labels.astype(np.int64) if self._kind == "multilabel" else self.classes_[labels[:, 0]]
 
-    def _table(self, X: Any, solver: Solver | str | None = None) -> np.ndarray:
+    def _table(self, X: Any, solver: Solver | str | None = None, warn: bool = False) -> np.ndarray:
         """Predicted labels as numbers, (n, L)."""
-        return np.array(self._labellings(X, solver), dtype=np.int32).reshape(X.shape[0], -1)
+        return np.array(self._labellings(X, solver, warn), dtype=np.int32).reshape(X.shape[0], -1)
 
     def _at_once(self, samples: Any) -> Sequence[np.ndarray] | np.ndarray | None:
         """All sets of few labels are tried, and of classes that exclude each other the largest score is taken."""

@@ -42,11 +42,13 @@ from .surrogates import SURROGATES, Choice, Surrogate, choose_learner, surrogate
 
 @dataclass(frozen=True)
 class Tuning:
-    """When `SubsetAscent` is left for another learner."""
+    """When `SubsetAscent` is left for another learner, and when a prediction is doubtful."""
 
     patience: int = 100  # passes that it has in any case: gaps say little before
     # Relative gap above which another learner takes over then: features of very unequal scale, where its steps crawl.
     hopeless: float = 0.3
+    # Relative gap from which on `predict` warns: ten times that at which solvers stop on large problems.
+    loose: float = 1e-4
 
 
 _TUNING = Tuning()
@@ -54,15 +56,16 @@ _QUICK_CELLS = 2**14  # cells of a junction tree up to which prediction is exact
 
 
 class Data(NamedTuple):
-    """Samples (a list, or the rows of a matrix), their labels, and their weights."""
+    """Samples (a list, or the rows of a matrix), their labels, and their weights; in which form labels came (`targets.form_of`)."""
 
     items: Any
     labels: Any
     weight: np.ndarray
+    form: str = ""
 
     def take(self, which: np.ndarray) -> Data:
         """Some of the samples, with labels and weights."""
-        return Data(*(_some(own, which) for own in self))
+        return Data(*(_some(own, which) for own in self[:3]), self.form)
 
 
 def _some(given: Any, which: np.ndarray) -> Any:
@@ -122,6 +125,7 @@ class MaxSumEstimator(NestedParameters, ABC):
     n_jobs: int | None
     solver: Any
     oracle: Any
+    _doubted: Any = None
 
     # ---- what a kind of estimator adds ---------------------------------------------------------------------------
 
@@ -229,7 +233,7 @@ class MaxSumEstimator(NestedParameters, ABC):
         found: list[tuple[str, type[Warning]]] = [(plan.settings.overruled(plan.learner), UserWarning)]
         if "checkpoint_error" in result.extra:
             found.append((f"the checkpoint was not written: {result.extra['checkpoint_error']}.", UserWarning))
-        late = unfinished(result, plan.learner)
+        late = unfinished(result, plan.learner, plan.learner is plan.settings.learner)
         found.append((late, ConvergenceWarning))
         found += [(words, UserWarning) for words in self._doubts(plan, result, not late)]
         for words, kind in found:
@@ -289,13 +293,35 @@ class MaxSumEstimator(NestedParameters, ABC):
         problems = self.model_.problems(self.weights_, samples)
         return thread_map(lambda problem: best(problem, who), problems, as_jobs(self.n_jobs))
 
-    def _labellings(self, samples: Any, solver: Solver | str | None = None) -> Sequence[np.ndarray] | np.ndarray:
-        """Best labellings as numbers."""
+    def _labellings(
+        self, samples: Any, solver: Solver | str | None = None, warn: bool = False
+    ) -> Sequence[np.ndarray] | np.ndarray:
+        """Best labellings as numbers; ``warn``: of those that are not proven to be the best."""
         who, jobs = self._who(solver), as_jobs(self.n_jobs)
         if who is None and self._surrogate.rounds:
             return [own.labels for own in self._surrogate.points(self.model_, self.weights_, samples, jobs)]
         found = self._at_once(samples) if who is None else None
-        return [labels_of(result, j) for j, result in enumerate(self._results(samples, who))] if found is None else found
+        if found is not None:
+            return found
+        results = self._results(samples, who)
+        if warn:
+            self._doubt(results)
+        return [labels_of(result, j) for j, result in enumerate(results)]
+
+    def _doubt(self, results: list[Result]) -> None:
+        """Warn of answers that are not proven to be the best, once for each training."""
+        loose = [(result.gap, j) for j, result in enumerate(results) if result.relative_gap > _TUNING.loose]
+        if not loose or self._doubted is self.result_:
+            return
+        self._doubted = self.result_
+        gap, j = max(loose)
+        warnings.warn(
+            f"{len(loose)} of {len(results)} answers are not proven to be the best: the score of sample {j} may be {gap:.3g} below the best "
+            f"one ({results[j].score:.6g} found). An exact search closes such gaps where it ends: predict(X, solver='BranchAndBound'); "
+            "predict_result(X) has the gap of every answer. This is said once for each training.",
+            UserWarning,
+            stacklevel=_caller(),
+        )
 
 
 def sentence(
@@ -321,16 +347,17 @@ def _energies(model: BoundModel | ConvexBound) -> str:
     return f"convex energies of the form {model.spec.form!r}{more}; "
 
 
-def unfinished(result: LearningResult, learner: Learner) -> str:
-    """What to warn of where a training ended too early; nothing elsewhere."""
+def unfinished(result: LearningResult, learner: Learner, given: bool) -> str:
+    """What to warn of where a training ended too early; nothing elsewhere. The limits that count are those of a learner that was given."""
     if result.termination == Termination.converged or result.relative_gap <= 1e-9:
         return ""
+    advice = f"Raise max_iter or time_limit, or tol{', of the learner that was given' if given else ''}."
     found = f"{result.learner} ended ({result.termination.replace('_', ' ')}) after {result.n_iter} passes with the objective "
     if np.isneginf(result.lower_bound):
-        return f"{found}{result.objective:.6g}, and no lower bound. Raise max_iter or time_limit, or tol."
+        return f"{found}{result.objective:.6g}, and no lower bound. {advice}"
     return (
         f"{found}{result.objective:.6g} and the lower bound {result.lower_bound:.6g}: a relative gap of {result.relative_gap:.2g}, "
-        f"wanted {learner.tol:g}. Raise max_iter or time_limit, or tol."
+        f"wanted {learner.tol:g}. {advice}"
     )
 
 

@@ -46,6 +46,8 @@ from ..models.trees import Trees
 from .memory import check_room, model_bytes
 from .settings import Settings
 
+_SWEEPS = 1_000_000  # of Perceptron on the trivial surrogate where max_iter is not set: consistent sets (Sudoku) took up to 130 000, each is cheap
+
 
 class Choice(NamedTuple):
     """A learner by its name, and why it is this one."""
@@ -411,7 +413,10 @@ def choose_learner(settings: Settings, default: str) -> Learner:
             f"learner is {settings.learner!r}, wanted None or a learner such as maxsum.learning.BlockFrankWolfe(), or one of the "
             f"names {', '.join(registry.LEARNERS)}."
         )
-    return registry.learner_class(name)(**settings.limits)
+    limits = settings.limits
+    if settings.surrogate == "trivial" and name == "Perceptron" and "max_iter" not in settings.given:
+        limits["max_iter"] = _SWEEPS
+    return registry.learner_class(name)(**limits)
 
 
 def weighted_loss(settings: Settings, bound: BoundModel, weight: np.ndarray) -> Any:

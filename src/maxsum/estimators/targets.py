@@ -26,6 +26,22 @@ def unmasked(labels: Any) -> Any:
     return plain
 
 
+def form_of(y: Any) -> str:
+    """In which form labels came, so that predictions come in the same: ``"flat"`` (one row a sample), ``"table"`` (one array for all), both, or
+    neither (a list, each label in its place of the sample)."""
+    table = isinstance(y, np.ndarray) and y.ndim > 1
+    first = next(iter(y), None) if isinstance(y, (list, tuple, np.ndarray)) else None
+    flat = isinstance(first, (list, tuple, np.ndarray)) and not any(isinstance(own, (list, np.ndarray)) for own in first)
+    return " ".join(["flat"] * flat + ["table"] * table)
+
+
+def in_form(form: str, labels: list[np.ndarray]) -> Any:
+    """Labels of samples in the form in which others came."""
+    if "flat" in form:
+        labels = [own.reshape(-1) for own in labels]
+    return np.array(labels) if "table" in form and len({own.shape for own in labels}) == 1 else labels
+
+
 @dataclass(frozen=True)
 class Rule:
     """Numbers of any hashable labels; -1 for unknown ones, -2 for what is no class."""

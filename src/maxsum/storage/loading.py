@@ -190,6 +190,8 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
         setattr(estimator, key, reader.value(own))
     if not isinstance(getattr(estimator, "scaling_", Scaling()), Scaling):
         raise ValueError(f"the scaling is a {type(estimator.scaling_).__name__}")
+    if not isinstance(getattr(estimator, "labels_form_", ""), str):
+        raise ValueError(f"the form of labels is a {type(estimator.labels_form_).__name__}")
     if type(estimator.n_features_in_) is not int or estimator.n_features_in_ < 0:
         raise ValueError(f"n_features_in_ is {estimator.n_features_in_!r:.40}")
     if isinstance(estimator, CrossValidated) and not isinstance(getattr(estimator, "C_", None), float):

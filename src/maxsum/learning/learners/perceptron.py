@@ -39,12 +39,15 @@ class Tuning:
         Inequalities that are checked between two looks at the clock, about a tenth of a second.
     batch, batches : int
         Examples asked at the same weights: fewer learn faster, more use more threads. At least ``batch``, or one of ``batches`` parts.
+    hopeless : int
+        Passes or sweeps after which training ends where examples contradict each other, so that no weights satisfy all.
     """
 
     margin: float = 0.1
     checks: float = 2e7
     batch: int = 8
     batches: int = 8
+    hopeless: int = 1000
 
 
 _TUNING = Tuning()
@@ -134,6 +137,8 @@ class Perceptron(Learner):
         training.message = f"Perceptron: stopped after {state.updates} updates, before all inequalities held{note}."
         if state.done:
             training.end(Termination.converged)
+        elif training.extra["conflicts"] and training.n_iter + training.passes >= _TUNING.hopeless:
+            training.end(Termination.stalled)
 
     def finish(self, state: _Sweeps | _Passes, training: Training) -> None:
         """What is left is counted, and said."""
