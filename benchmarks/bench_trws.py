@@ -21,7 +21,7 @@ from maxsum.inference import TRWS
 from maxsum.inference.prepare import prepare
 from maxsum.inference.relaxations.table_forms import table_forms
 from maxsum.inference.relaxations.trws import passes, uniform_passes
-from maxsum.kernels.net import Net
+from maxsum.kernels.records import Net
 
 from .measure import renewed, verdict
 

@@ -15,6 +15,7 @@ from maxsum.inference import LinearProgram, TreeDP
 from maxsum.inference.prepare import prepare
 from maxsum.inference.relaxations.augmenting_dag import AugmentingDAG, Tuning
 from maxsum.kernels import augmenting_dag as kernels
+from maxsum.kernels.records import scratch
 
 
 def options(seed):
@@ -31,7 +32,7 @@ def test_each_step_lowers_the_height_by_its_length():
         if not prepared.feasible or not problem.n_edges:
             continue
         messages = problem.zero_messages()
-        dag = kernels.scratch(problem.n_nodes, problem.n_edges, problem.n_labels)
+        dag = scratch(problem.n_nodes, problem.n_edges, problem.n_labels)
         kernels.refresh(prepared.net, messages.edge, dag)
         for epsilon in (1.0, 0.3, 0.05, 1e-3):
             for _ in range(30):

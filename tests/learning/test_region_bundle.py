@@ -8,7 +8,8 @@ import pytest
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.core.result import Termination
-from maxsum.kernels.regions import Regions, extend, marginals
+from maxsum.kernels.records import Regions
+from maxsum.kernels.regions import extend, marginals
 from maxsum.learning import CompactQP, LPObjective, MarginObjective, RegionBundle
 from maxsum.learning.dual.regions import RegionPlanes
 from maxsum.models import GraphModel, GraphSample

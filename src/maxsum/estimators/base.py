@@ -171,7 +171,9 @@ class Labeler(MaxSumEstimator):
                 words = f"general potentials, as {why}; "
         bound = coding.named(bound)
         operators = sample_operators(spec, samples, targets, declared)
-        found = facts | labels_known(bound, coding.rule) | {"n_features_in_": _n_features_in(samples, bound), "labels_form_": form}
+        found = (
+            facts | labels_known(bound, coding.rule) | {"n_features_in_": _n_features_in(samples, bound), "labels_form_": form}
+        )
         return Bound(bound, weight, settings, found, None, operators, words)
 
     def _doubts(self, plan: Plan, result: LearningResult, finished: bool) -> Iterable[str]:

@@ -65,7 +65,7 @@ class Data(NamedTuple):
 
     def take(self, which: np.ndarray) -> Data:
         """Some of the samples, with labels and weights."""
-        return Data(*(_some(own, which) for own in self[:3]), self.form)
+        return Data(_some(self.items, which), _some(self.labels, which), self.weight[which], self.form)
 
 
 def _some(given: Any, which: np.ndarray) -> Any:

@@ -12,7 +12,8 @@ from ..core.certificates.scale import UNIT, edge_centres, vanishing
 from ..core.problem import Messages, Problem
 from ..core.rows import row_max, row_min
 from ..kernels import consistency, height
-from ..kernels.net import Net, adjacency, memberships
+from ..kernels.net import adjacency, memberships
+from ..kernels.records import Net
 
 if TYPE_CHECKING:
     from .base import Run

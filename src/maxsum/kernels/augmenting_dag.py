@@ -13,50 +13,11 @@ and the height falls by exactly the step.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .jit import kernel
 
 BUDGET, CONSISTENT, ROUNDED = range(3)
-
-
-class Dag(NamedTuple):
-    """Scratch and state of the descent; what `scratch` makes."""
-
-    theta: np.ndarray  # float64 (N, K): reparametrised node scores
-    node_top: np.ndarray  # float64 (N,)
-    edge_top: np.ndarray  # float64 (E,)
-    order: np.ndarray  # int32 (N, K): position of a deletion in ``queue``, -1 for labels that are left
-    cause: np.ndarray  # int32 (N, K): the edge that deleted a label, -1 for slack labels
-    queue: np.ndarray  # int64 (N * K,): deleted labels as v * K + k, in order
-    left: np.ndarray  # int32 (N,): number of labels that are left
-    support: np.ndarray  # int32 (2, E, K): the partner that was found last
-    asked: np.ndarray  # float64 (N, K): units asked for
-    direction: np.ndarray  # float64 (2, E, K)
-    saved: np.ndarray  # float64 (2, E, K): messages before the step
-    touched: np.ndarray  # int32 (E,): edges of the direction
-    marked: np.ndarray  # uint8 (N + E,): nodes and edges of the direction
-
-
-def scratch(n_nodes: int, n_edges: int, n_labels: int) -> Dag:
-    """Arrays of the right sizes."""
-    return Dag(
-        np.zeros((n_nodes, n_labels)),
-        np.zeros(n_nodes),
-        np.zeros(n_edges),
-        np.full((n_nodes, n_labels), -1, dtype=np.int32),
-        np.full((n_nodes, n_labels), -1, dtype=np.int32),
-        np.zeros(n_nodes * n_labels, dtype=np.int64),
-        np.zeros(n_nodes, dtype=np.int32),
-        np.zeros((2, n_edges, n_labels), dtype=np.int32),
-        np.zeros((n_nodes, n_labels)),
-        np.zeros((2, n_edges, n_labels)),
-        np.zeros((2, n_edges, n_labels)),
-        np.zeros(n_edges, dtype=np.int32),
-        np.zeros(n_nodes + n_edges, dtype=np.uint8),
-    )
 
 
 @kernel

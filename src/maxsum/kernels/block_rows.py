@@ -2,28 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 from .jit import kernel
-
-
-class BlockRows(NamedTuple):
-    r"""A symmetric matrix by rows of blocks from a shared bank, plus a diagonal:
-
-    .. math:: (\Theta x)_v(k) = D_v(k) x_v(k) + \sum_{j = ptr_v}^{ptr_{v+1} - 1} w_j \sum_l bank_{b_j}(l, k) x_{c_j}(l).
-
-    Blocks are stored with the label of the *other* node first, so that the inner loop is contiguous.
-    """
-
-    n_states: np.ndarray  # int32 (N,)
-    ptr: np.ndarray  # int64 (N + 1,)
-    col: np.ndarray  # int32 (nnz,): the other node, or v itself
-    block: np.ndarray  # int32 (nnz,): which block of the bank
-    weight: np.ndarray  # float64 (nnz,)
-    bank: np.ndarray  # float64 (B, K, K)
-    diagonal: np.ndarray  # float64 (N, K)
 
 
 @kernel

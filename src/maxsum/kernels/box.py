@@ -6,28 +6,12 @@ from ``first[0, e]`` on, and transposed from ``first[1, e]`` on. There are no cl
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .icm import icm_sweeps
 from .jit import kernel
 from .local_search import total_score
 from .message import push_first
-
-
-class Box(NamedTuple):
-    """Room for a packed box; all arrays are scratch."""
-
-    label: np.ndarray  # int32 (N, K)
-    size: np.ndarray  # int32 (N,)
-    first: np.ndarray  # int64 (2, E)
-    table: np.ndarray  # float64 (R, K), room for all tables, twice
-    message: np.ndarray  # float64 (2, E, K)
-    theta: np.ndarray  # float64 (K,)
-    own: np.ndarray  # float64 (K,)
-    out: np.ndarray  # float64 (K,)
-    chosen: np.ndarray  # int32 (N,)
 
 
 @kernel

@@ -2,46 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 from .jit import kernel
-
-
-class Design(NamedTuple):
-    """A training set for kernels: features of the union of all examples, and which weight each of them meets.
-
-    Node ``v`` with label ``k`` has the features ``x_col[x_ptr[r]:x_ptr[r + 1]]`` of row ``r = v * node_step[0] + k *
-    node_step[1]``, each with the weight ``node_index[f, k]`` (-1: none). With steps (1, 0) a row belongs to a node, as in most
-    models; with (K, 1) to a node and a label, for general joint features. Edges alike, with ``r = e * edge_step[0] +
-    (k * K + l) * edge_step[1]`` and ``edge_index[f, k, l]``. Clique ``c`` has the features ``h_col[h_ptr[c]:h_ptr[c + 1]]`` with
-    the weights ``clique_index[f, k]``, when all its members have label ``k``; without cliques ``clique_ptr`` is empty.
-    """
-
-    node_ptr: np.ndarray  # int64 (n + 1,): nodes of example j
-    edge_ptr: np.ndarray  # int64 (n + 1,)
-    edges: np.ndarray  # int32 (E, 2), nodes of the union
-    x_ptr: np.ndarray  # int64
-    x_col: np.ndarray  # int32
-    x_val: np.ndarray  # float64
-    node_index: np.ndarray  # int32 (D, K)
-    node_base: np.ndarray  # int32 (D,): node_index[f, 0] if node_index[f] is a run of consecutive weights, else -1
-    node_step: np.ndarray  # int64 (2,)
-    f_ptr: np.ndarray  # int64
-    f_col: np.ndarray  # int32
-    f_val: np.ndarray  # float64
-    edge_index: np.ndarray  # int32 (F, K, K)
-    edge_step: np.ndarray  # int64 (2,)
-    truth: np.ndarray  # int32 (N,)
-    loss: np.ndarray  # float64 (N, K)
-    clique_ptr: np.ndarray = np.zeros(0, dtype=np.int64)  # int64 (n + 1,): cliques of example j
-    member_ptr: np.ndarray = np.zeros(1, dtype=np.int64)  # int64 (C + 1,)
-    member: np.ndarray = np.zeros(0, dtype=np.int32)  # int32 (M,), nodes of the union
-    h_ptr: np.ndarray = np.zeros(1, dtype=np.int64)  # int64 (C + 1,)
-    h_col: np.ndarray = np.zeros(0, dtype=np.int32)  # int32
-    h_val: np.ndarray = np.zeros(0)  # float64
-    clique_index: np.ndarray = np.zeros((0, 0), dtype=np.int32)  # int32 (F, K)
 
 
 @kernel

@@ -10,8 +10,6 @@ recursions where ``f`` falls linearly, the upper envelope of parabolas where it 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .jit import kernel
@@ -21,14 +19,6 @@ ASSOCIATIVE = 2  # a constant and a diagonal above it
 BAND = 4  # of the distance alone, constant from a width on
 LINEAR = 8  # a band that falls linearly
 QUADRATIC = 16  # a band that falls with the square
-
-
-class Forms(NamedTuple):
-    """What is known of each table of a bank; it holds where the weight of the edge is not negative."""
-
-    kind: np.ndarray  # int8 (T,): one of the five above
-    width: np.ndarray  # int64 (T,): the table is constant from this distance of labels on
-    slope: np.ndarray  # float64 (T,): f(0) - f(d) = slope * d (linear) or slope * d * d (quadratic) for d < width
 
 
 @kernel

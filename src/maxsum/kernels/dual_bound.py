@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import carray
@@ -16,22 +16,6 @@ from .jit import COMPILED, kernel
 from .stack import stack
 
 UNROLLED = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32) if COMPILED else ()
-
-
-class Copies(NamedTuple):
-    """Trees that cover a graph; every edge is in one of them, and the shares of a node's copies sum to 1."""
-
-    starts: np.ndarray  # int64 (n_trees + 1,)
-    tree_ptr: np.ndarray  # int64 (n_examples + 1,): trees of each example
-    owner: np.ndarray  # int32 (n_copies,): node of the union
-    share: np.ndarray  # float64 (n_copies,): part of the node's scores and loss
-    n_states: np.ndarray  # int32 (n_copies,)
-    edges: np.ndarray  # int32 (E, 2): copies at both ends, in the order of the union's edges
-    parent_edge: np.ndarray  # int32 (n_copies,): -1 for roots
-    parent_side: np.ndarray  # int8 (n_copies,): side of the copy on that edge
-    row_ptr: np.ndarray  # int64 (n_examples + 1,): messages of each example
-    free: np.ndarray  # int32 (M,): copy that message r is added to
-    last: np.ndarray  # int32 (M,): copy that message r is subtracted from
 
 
 @kernel

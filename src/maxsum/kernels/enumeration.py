@@ -4,50 +4,12 @@ messages of the box as bounds. Cheap where the messages almost close the box.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .jit import kernel
 
 # Share that losses to nodes still open have in the choice of the next node; the checker has the same rule.
 _OPEN_SHARE = 0.3
-
-
-class Enumeration(NamedTuple):
-    """Room for an enumeration; all arrays are scratch. ``M`` is the number of labels of the largest box."""
-
-    offset: np.ndarray  # int64 (N + 1,)
-    order: np.ndarray  # int32 (N,)
-    rank: np.ndarray  # int32 (N,)
-    inside: np.ndarray  # float64 (N,)
-    outside: np.ndarray  # float64 (N,)
-    mean: np.ndarray  # float64 (E,)
-    loss: np.ndarray  # float64 (N + 1, M)
-    least: np.ndarray  # float64 (N + 1, N)
-    total: np.ndarray  # float64 (N + 1,)
-    at: np.ndarray  # int32 (N + 1,)
-    found: np.ndarray  # int32 (N,)
-    best: np.ndarray  # int32 (N,)
-
-
-def room_for(n_nodes: int, n_edges: int, n_labels: int) -> Enumeration:
-    """Scratch for boxes of up to ``n_labels`` labels in all; 0 means that none is enumerated, and next to nothing is allocated."""
-    n = n_nodes
-    return Enumeration(
-        offset=np.zeros(n + 1, dtype=np.int64),
-        order=np.zeros(n, dtype=np.int32),
-        rank=np.zeros(n, dtype=np.int32),
-        inside=np.zeros(n),
-        outside=np.zeros(n),
-        mean=np.zeros(n_edges),
-        loss=np.zeros((n + 1, n_labels)),
-        least=np.zeros((n + 1, n if n_labels else 0)),
-        total=np.zeros(n + 1),
-        at=np.zeros(n + 1, dtype=np.int32),
-        found=np.zeros(n, dtype=np.int32),
-        best=np.zeros(n, dtype=np.int32),
-    )
 
 
 @kernel

@@ -16,24 +16,12 @@ The arcs never change, only their capacities: those of node ``v`` are its edges,
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .jit import kernel
 from .maxflow import NONE, ROOT
 
 NO_SHARE = -1.0
-
-
-class Move(NamedTuple):
-    """What a move keeps beside its network. ``shares`` and ``rewards`` hold, for each label, the flow of its last move."""
-
-    slot: np.ndarray  # int32 (E, 2): the arc of each edge at its first and at its second node
-    active: np.ndarray  # uint8 (N,): nodes that may take alpha
-    full: np.ndarray  # float64 (E,): A + D - B - C where both ends may move, else 0
-    shares: np.ndarray  # float64 (K, E): the share s, or NO_SHARE
-    rewards: np.ndarray  # float64 (K, 2, M): flow between a clique member and the variable "stay" (0) or "take" (1)
 
 
 @kernel

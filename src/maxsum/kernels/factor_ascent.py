@@ -11,31 +11,10 @@ block by block. Weights and :math:`m = \varphi + \rho d` are all that a block ha
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .jit import kernel
 from .simplex import ends, exchange, is_flat, threshold
-
-
-class Factors(NamedTuple):
-    """The blocks, and what does not change of them."""
-
-    node: np.ndarray  # float64 (N, K): masses
-    edge: np.ndarray  # float64 (E, K * K): masses
-    messages: np.ndarray  # float64 (2, E, K): m
-    plain: np.ndarray  # float64 (P,): what the masses make
-    value: np.ndarray  # float64 (P,): the same cut off at 0 where the cone says so
-    nonneg: np.ndarray  # uint8 (P,)
-    node_limit: np.ndarray  # float64 (N,): sum of the masses of a node
-    edge_limit: np.ndarray  # float64 (E,)
-    node_curve: np.ndarray  # float64 (N,): no less than the squared norm of the features of a node with any label
-    edge_repeat: float  # how many features of an edge may meet one weight
-    n_states: np.ndarray  # (N,)
-    ptr: np.ndarray  # int64 (N + 1,): edges of node v are adj_edge[ptr[v]:ptr[v + 1]],
-    adj_edge: np.ndarray  # int32
-    adj_side: np.ndarray  # and v is this end of them
 
 
 @kernel

@@ -7,31 +7,12 @@ component is computed anew in logarithms.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .jit import kernel
 
 FAINT = 1e-150
 _SMALL = 1e-20  # largest entry below which the products of a node are scaled, long before they underflow
-
-
-class Forest(NamedTuple):
-    """A forest with scores of edges; components and orders as `kernels.tree.forest_order` gives them."""
-
-    n_states: np.ndarray  # int32 (N,)
-    edges: np.ndarray  # int32 (E, 2)
-    order: np.ndarray  # int32 (N,): nodes, parents first
-    parent_edge: np.ndarray  # int32 (N,)
-    parent_side: np.ndarray  # int8 (N,): side of the node on that edge
-    starts: np.ndarray  # int64 (n_components + 1,)
-    table_of: np.ndarray  # int32 (E,)
-    tables: np.ndarray  # float64 (T, K, K)
-    peaks: np.ndarray  # float64 (T,): largest entry of each table
-    bank: np.ndarray  # float64 (T, K, K): exp(tables - peaks)
-    turned: np.ndarray  # float64 (T, K, K): the bank transposed
-    safe: np.ndarray  # uint8 (T,): whether all entries of the bank exceed FAINT
 
 
 @kernel

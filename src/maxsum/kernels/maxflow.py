@@ -8,8 +8,6 @@ A node is four numbers in a row, an arc is 16 bytes, so that each visit costs on
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .jit import kernel
@@ -19,32 +17,6 @@ NONE = -1  # parent of a node in neither tree
 ORPHAN = -3  # parent of a node that has lost its own
 _LAST_TIME = 2**31 - 2  # time stamps that int32 can hold, with one to spare: then all are set back
 _QUANTA = 2.0**20  # parts of the largest excess that shares are multiples of: sums of them stay exact up to 2^33 terms
-
-
-class Flow(NamedTuple):
-    """A flow network and the state of the search. Arcs come in sister pairs, the arcs of a node are neighbours.
-
-    A cut pays for each arc from its source side to its sink side, and the excess of each node on the wrong side.
-    Capacities may be infinite; excesses are finite.
-    """
-
-    ptr: np.ndarray  # (N + 1,): the arcs of node v are ptr[v] .. ptr[v + 1] - 1
-    arc: np.ndarray  # int32 (4 A,): of arc a, [4 a + 2] is the head and [4 a + 3] the sister; shares memory with cap
-    cap: np.ndarray  # float64 (2 A,): [2 a] is the residual capacity
-    excess: np.ndarray  # float64 (N,): > 0 from the source, < 0 to the sink, after the flow so far
-    node: np.ndarray  # int32 (4 N,): arc to the parent, parent, time stamp, distance (> 0 source tree, < 0 sink tree, 0 free)
-    queue: np.ndarray  # int32 (N,): active nodes, circular
-    queued: np.ndarray  # uint8 (N,)
-    orphans: np.ndarray  # int32 (N,): circular
-    state: np.ndarray  # int64 (4,): head and size of the queue, time, number of augmentations
-
-
-def new_flow(ptr: np.ndarray, n_nodes: int, n_arcs: int) -> Flow:
-    """A network without capacities, to be filled by a builder."""
-    cap = np.empty(2 * n_arcs)
-    node, queue, orphans = (np.zeros(size, dtype=np.int32) for size in (4 * n_nodes, n_nodes, n_nodes))
-    queued, state = np.zeros(n_nodes, dtype=np.uint8), np.zeros(4, dtype=np.int64)
-    return Flow(ptr, cap.view(np.int32), cap, np.zeros(n_nodes), node, queue, queued, orphans, state)
 
 
 @kernel

@@ -2,37 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .jit import kernel
-
-
-class Net(NamedTuple):
-    """A max-sum problem for kernels. All arrays are C-contiguous.
-
-    Scores are centred: the best label of each node has unary 0. ``unary`` is ``-inf`` for labels that a node does not
-    have, that are forbidden, or that arc consistency excludes; every other label has a partner at each of its edges.
-    Messages are finite always, also at such labels.
-    """
-
-    n_states: np.ndarray  # int32 (N,)
-    unary: np.ndarray  # float64 (N, K)
-    edges: np.ndarray  # int32 (E, 2)
-    edge_table: np.ndarray  # int32 (E,)
-    edge_weight: np.ndarray  # float64 (E,)
-    tables: np.ndarray  # float64 (T, K, K)
-    ptr: np.ndarray  # int64 (N + 1,): the edges at node v are adj_edge[ptr[v]:ptr[v + 1]]
-    adj_edge: np.ndarray  # int32 (2 E,)
-    adj_side: np.ndarray  # int8 (2 E,): 0 if v is the first node of that edge
-    clique_ptr: np.ndarray  # int64 (C + 1,)
-    clique_nodes: np.ndarray  # int32 (M,)
-    clique_weights: np.ndarray  # float64 (C, K)
-    member_ptr: np.ndarray  # int64 (N + 1,): the memberships of node v are member[member_ptr[v]:member_ptr[v + 1]]
-    member: np.ndarray  # int32 (M,): index into clique_nodes
-    member_clique: np.ndarray  # int32 (M,): clique of entry i of clique_nodes
-    turned: np.ndarray  # float64 (T, K, K): the tables transposed, or (0, 0, 0) where that would take too much memory
 
 
 @kernel

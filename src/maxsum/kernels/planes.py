@@ -2,57 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .design import difference, node_score
 from .jit import kernel
-
-
-class Planes(NamedTuple):
-    """Planes of all examples; example ``j`` owns the slots ``slot_ptr[j] .. slot_ptr[j] + used[j] - 1``."""
-
-    slot_ptr: np.ndarray  # int64 (n + 1,)
-    used: np.ndarray  # int64 (n,)
-    alpha: np.ndarray  # float64 (slots,)
-    offset: np.ndarray  # float64 (slots,): b
-    age: np.ndarray  # int64 (slots,): visits without weight
-    pool_ptr: np.ndarray  # int64 (n + 1,): labels of the i-th slot of j start at pool_ptr[j] + i * nodes of j
-    pool: np.ndarray  # int32
-    gram_ptr: np.ndarray  # int64 (n + 1,)
-    gram: np.ndarray  # float64: products of the z of one example, capacity x capacity
-    vector: np.ndarray  # float64 (slots, P): the z themselves, where there are few weights; else (0, 0)
-
-
-class Weights(NamedTuple):
-    """The weight vector and what keeps it in its cone. Without ``nonneg`` ``value`` is the array ``plain`` itself."""
-
-    plain: np.ndarray  # float64 (P,): sum of alpha * z, plus A' mu for the rows of the cone
-    value: np.ndarray  # float64 (P,): the same, negative entries of ``nonneg`` cut off
-    nonneg: np.ndarray  # uint8 (P,), or (0,) if there are none
-    row_ptr: np.ndarray  # int64 (R + 1,)
-    row_col: np.ndarray  # int32
-    row_val: np.ndarray  # float64
-    row_norm: np.ndarray  # float64 (R,): squared norms
-    mu: np.ndarray  # float64 (R,)
-    sigma: float = 1.0  # steps count this much in ``plain``: above 1 where others move the weights at the same time
-
-
-class Scratch(NamedTuple):
-    """Work space of one thread."""
-
-    index: np.ndarray  # type: ignore[assignment]  # int32
-    value: np.ndarray  # float64
-    dense: np.ndarray  # float64 (P,), zero between uses
-    gradient: np.ndarray  # float64 (largest capacity,)
-    change: np.ndarray  # float64 (largest capacity,)
-    moving: np.ndarray  # int64 (largest capacity,)
-    active: np.ndarray  # uint8 (most nodes of an example,)
-    scores: np.ndarray  # float64 (most nodes of an example, K)
-    share: np.ndarray  # float64 (K,)
-    wanted: np.ndarray  # uint8 (K,), zero between uses
-    chosen: np.ndarray  # int64 (K + 1,)
 
 
 @kernel

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from .block_rows import BlockRows as BlockRows
 from .block_rows import add_block, multiply
 from .jit import kernel
 from .simplex import least, threshold

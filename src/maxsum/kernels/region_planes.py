@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .design import difference
 from .jit import kernel
+from .records import Products
 from .simplex import ends, exchange, is_flat
 
 _ALL = 8  # every so many passes visit all regions, not the active ones alone
@@ -145,17 +144,6 @@ def _query(u, heaviness, centre, nonneg):  # type: ignore[no-untyped-def]
         if nonneg[p] and w[p] < 0:
             w[p] = 0.0
     return w
-
-
-class Products(NamedTuple):
-    """Inner products of the vectors of each region, row by row as they are asked for, and work space."""
-
-    ptr: np.ndarray  # int64 (R + 1,): those of region r start here
-    value: np.ndarray  # float64
-    known: np.ndarray  # uint8 (atoms,): whether the row of an atom is there
-    dense: np.ndarray  # float64 (P,), zero between uses
-    score: np.ndarray  # float64 (most atoms of a region,)
-    change: np.ndarray  # float64 (most atoms of a region,)
 
 
 @kernel

@@ -6,29 +6,13 @@ a labelling are sums over regions, so every region may mix its labellings indepe
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .jit import kernel
+from .records import Regions
 
 _START = 1469598103934665603  # the hash FNV-1a (Fowler, Noll & Vo): its first value,
 _FACTOR = 1099511628211  # and the prime that it multiplies with
-
-
-class Regions(NamedTuple):
-    """Labellings of regions; that of node ``v`` outside of all is ``base[v]``."""
-
-    base: np.ndarray  # int32 (N,)
-    region: np.ndarray  # int64 (N,): region of each node, or -1
-    place: np.ndarray  # int64 (N,): its number in the region
-    node_ptr: np.ndarray  # int64 (R + 1,)
-    node: np.ndarray  # int64: nodes of region r are node[node_ptr[r]:node_ptr[r + 1]]
-    atom_ptr: np.ndarray  # int64 (R + 1,): labellings of region r
-    label_ptr: np.ndarray  # int64 (R + 1,): labels of the i-th of them start at label_ptr[r] + i * nodes of r
-    label: np.ndarray  # int32
-    alpha: np.ndarray  # float64: multipliers, sum 1 in each region
-    age: np.ndarray  # int64: for how long a labelling had no weight
 
 
 @kernel

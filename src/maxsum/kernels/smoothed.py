@@ -9,8 +9,6 @@ underflow, everything is computed anew from the tables.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .jit import kernel
@@ -18,25 +16,6 @@ from .local_polytope import settle_table
 
 ZERO = -700.0
 _FAINT = 1e-250  # sum of products below which these may have lost digits: it is computed anew from the tables
-
-
-class Soft(NamedTuple):
-    """Scores of all examples at one temperature; labels from ``n_states`` on do not exist."""
-
-    node_ptr: np.ndarray  # int64 (n + 1,): nodes of example j
-    edge_ptr: np.ndarray  # int64 (n + 1,)
-    n_states: np.ndarray  # int32 (N,)
-    edges: np.ndarray  # int32 (E, 2), nodes of the union
-    ptr: np.ndarray  # int64 (N + 1,): the edges at node v are adj_edge[ptr[v]:ptr[v + 1]]
-    adj_edge: np.ndarray  # int32 (2 E,)
-    adj_side: np.ndarray  # int8 (2 E,)
-    truth: np.ndarray  # int32 (N,)
-    unary: np.ndarray  # float64 (N, K): loss-augmented scores, finite
-    table_of: np.ndarray  # int32 (E,)
-    tables: np.ndarray  # float64 (T, K, K), finite
-    peaks: np.ndarray  # float64 (T,): largest entry of each table
-    bank: np.ndarray  # float64 (T, K, K): exp((tables - peaks) / epsilon)
-    turned: np.ndarray  # float64 (T, K, K): the bank transposed
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..kernels.design import Design
+from ..kernels.records import Design
 from ..models.cone import Cone
 
 

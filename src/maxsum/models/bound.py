@@ -14,7 +14,7 @@ from ..core.cliques import Cliques
 from ..core.errors import InvalidSampleError, UnsupportedProblemError
 from ..core.graph import Graph
 from ..core.problem import Problem
-from ..kernels.design import Design
+from ..kernels.records import Design
 from .cone import Cone
 from .sample import GraphSample
 

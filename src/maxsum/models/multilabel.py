@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..core.errors import InvalidParameterError
 from ..core.graph import Graph
-from ..kernels.design import Design
+from ..kernels.records import Design
 from .bound import BoundModel, Encoded
 from .cone import Cone
 from .graph_model import GraphModel, Layout

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..core.errors import InvalidProblemError
 from ..core.graph import Graph
-from ..kernels.qp import BlockRows, multiply
+from ..kernels.qp import multiply
+from ..kernels.records import BlockRows
 
 log = logging.getLogger("maxsum")
 

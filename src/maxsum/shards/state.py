@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.planes import Planes, drop_all
+from ..kernels.planes import drop_all
+from ..kernels.records import Planes
 from ..learning.checkpoint import load_arrays, save_arrays
 from ..learning.dual.planes import PlaneStore, ranges
 from ..learning.oracles.relaxed import Relaxed

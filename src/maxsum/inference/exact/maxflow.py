@@ -14,7 +14,7 @@ from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...core.structure import supermodularity_witness
 from ...kernels import maxflow, maxflow_build
-from ...kernels.net import Net
+from ...kernels.records import Flow, Net, new_flow
 from ..base import Run, Solver, Support
 from ..prepare import measure, prepare
 
@@ -83,7 +83,7 @@ class MaxFlow(Solver):
             run.termination = Termination.converged
 
 
-def _push(flow: maxflow.Flow, stop: Callable[[], bool]) -> bool:
+def _push(flow: Flow, stop: Callable[[], bool]) -> bool:
     """Make the flow maximal, asking ``stop`` now and then; False if it was stopped."""
     for backward in (False, True, False, True):
         maxflow.sweep(flow, backward)
@@ -97,7 +97,7 @@ def _push(flow: maxflow.Flow, stop: Callable[[], bool]) -> bool:
 class _Network(ABC):
     """A flow network made from a problem, and the way back."""
 
-    flow: maxflow.Flow
+    flow: Flow
 
     def __init__(self, net: Net):
         self.net = net
@@ -123,7 +123,7 @@ class _Binary(_Network):
 
     def __init__(self, net: Net):
         super().__init__(net)
-        self.flow = maxflow.new_flow(net.ptr, len(net.unary), len(net.adj_edge))
+        self.flow = new_flow(net.ptr, len(net.unary), len(net.adj_edge))
         maxflow_build.fill_binary(net, self.flow, np.empty(len(net.edges), dtype=np.int32))
 
     def _read(self, messages: Messages, labels: np.ndarray) -> None:
@@ -144,7 +144,7 @@ class _Layers(_Network):
         none, no_cap = np.zeros(0, dtype=np.int32), np.zeros(0)
         n_arcs = maxflow_build.list_arcs(*nodes, False, none, none, no_cap, no_cap)
         ptr = np.zeros(n_variables + 1, dtype=np.int64)
-        self.flow = maxflow.new_flow(ptr, n_variables, 2 * n_arcs)
+        self.flow = new_flow(ptr, n_variables, 2 * n_arcs)
         tail, head, self.back = (np.empty(n_arcs, dtype=np.int32) for _ in range(3))
         cap = np.empty(n_arcs)
         maxflow_build.list_arcs(*nodes, True, tail, head, cap, self.flow.excess)

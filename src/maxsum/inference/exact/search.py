@@ -15,10 +15,9 @@ from ...core.certificates.search_passes import single
 from ...core.parameters import Maybe, WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
-from ...kernels import box as packed
 from ...kernels import search as kernels
-from ...kernels.enumeration import room_for
 from ...kernels.height import clique_terms
+from ...kernels.records import Box, room_for
 from ...kernels.trws import decode, sweep
 from ..base import Run, Solver, Support
 from ..moves.icm import polish
@@ -458,11 +457,11 @@ def _rounded(messages: Messages) -> Messages:
     return Messages(single(messages.edge), single(messages.clique))
 
 
-def _room(problem: Problem) -> packed.Box:
+def _room(problem: Problem) -> Box:
     """Scratch for one box; without room for tables where they are too large, or where there are cliques."""
     n, e, k = problem.n_nodes, problem.n_edges, problem.n_labels
     rows = int(problem.n_states[problem.graph.edges].sum())
     rows = 0 if len(problem.cliques) or rows * k > _TUNING.most_packed else rows
     lists = (np.zeros((n, k), dtype=np.int32), np.zeros(n, dtype=np.int32), np.zeros((2, e), dtype=np.int64))
     message = np.zeros((2, e if rows else 0, k))
-    return packed.Box(*lists, np.zeros((rows, k)), message, np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(n, dtype=np.int32))
+    return Box(*lists, np.zeros((rows, k)), message, np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(n, dtype=np.int32))

@@ -17,7 +17,7 @@ import numpy as np
 from ...core.certificates.base import MessageCertificate
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
-from ...kernels.net import Net
+from ...kernels.records import Net
 from ..base import Run, Solver, Support
 from ..moves.icm import polish, start_labels
 from ..prepare import measure, start

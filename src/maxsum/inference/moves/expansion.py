@@ -15,7 +15,7 @@ from ...core.parameters import Flag, WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...kernels import expansion, maxflow
-from ...kernels.net import Net
+from ...kernels.records import Move, Net, new_flow
 from ..base import Run, Solver, Support
 from ..prepare import Prepared, measure, start
 from ..relaxations.linear_program import roundings
@@ -171,8 +171,8 @@ class Expander:
         self.net = net
         self.messages = messages
         self.hard = bool(np.isneginf(net.tables).any())
-        self.flow = maxflow.new_flow(np.zeros(n_variables + 1, dtype=np.int64), n_variables, 2 * n_edges + 4 * n_members)
-        self.data = expansion.Move(
+        self.flow = new_flow(np.zeros(n_variables + 1, dtype=np.int64), n_variables, 2 * n_edges + 4 * n_members)
+        self.data = Move(
             np.empty((n_edges, 2), dtype=np.int32),
             np.zeros(n_nodes, dtype=np.uint8),
             np.zeros(n_edges),

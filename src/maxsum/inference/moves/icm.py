@@ -11,7 +11,7 @@ from ...core.parameters import WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...kernels.icm import icm_sweeps
-from ...kernels.net import Net
+from ...kernels.records import Net
 from ..base import Run, Solver, Support
 from ..prepare import prepare
 

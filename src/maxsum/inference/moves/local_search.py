@@ -13,7 +13,7 @@ from ...core.parameters import WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...kernels.local_search import forest_moves, total_score
-from ...kernels.net import Net
+from ...kernels.records import Net
 from ..base import Run, Solver, Support
 from ..prepare import measure, prepare
 from .icm import polish, start_labels

@@ -13,6 +13,7 @@ from ...core.parameters import Real, WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...kernels import augmenting_dag as kernels
+from ...kernels.records import scratch
 from ...kernels.trws import decode, sweep
 from ..base import Run, Solver, Support, without_cliques
 from ..exact.search import BranchAndBound
@@ -105,7 +106,7 @@ class _Descent:
         self.net, self.messages = prepared.net, messages
         self.n_terms = problem.n_nodes + problem.n_edges
         self.chunk = max(1, min(1000, _TUNING.cells_a_look // (1 + problem.n_edges * problem.n_labels**2)))
-        self.dag = kernels.scratch(problem.n_nodes, problem.n_edges, problem.n_labels)
+        self.dag = scratch(problem.n_nodes, problem.n_edges, problem.n_labels)
         self.height = kernels.refresh(self.net, messages.edge, self.dag)
         self.labels = np.zeros(problem.n_nodes, dtype=np.int32)
         self.rounded, self.floor = False, 0.0

@@ -14,7 +14,7 @@ from ...core.parameters import Maybe, OneOf, Real, WholeNumber, check_value, set
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...kernels import convex_bp as kernels
-from ...kernels.net import Net
+from ...kernels.records import Net
 from ...kernels.trws import decode
 from ..base import Run, Solver, Support, without_cliques
 from ..moves.icm import polish, start_labels

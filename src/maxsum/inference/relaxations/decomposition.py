@@ -13,7 +13,8 @@ from ...core.result import Termination
 from ...executors.threads import split, thread_map
 from ...kernels import decomposition as kernels
 from ...kernels import tree
-from ...kernels.net import Net, adjacency
+from ...kernels.net import adjacency
+from ...kernels.records import Net
 from ..base import Run, Solver, Support
 from ..moves.icm import polish
 from ..prepare import start

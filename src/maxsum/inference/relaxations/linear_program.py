@@ -13,7 +13,7 @@ from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...core.rounding import expected_rounding, is_associative
 from ...kernels.clock import Clock
-from ...kernels.net import Net
+from ...kernels.records import Net
 from ..base import Run, Solver, Support
 from ..moves.icm import polish, start_labels
 from ..prepare import measure, start

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.certificates.base import MessageCertificate
 from ...core.problem import Messages, Problem
-from ...kernels.net import Net
+from ...kernels.records import Net
 from ..base import Run
 from ..prepare import Prepared
 

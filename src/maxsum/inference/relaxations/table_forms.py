@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...kernels.distance import ASSOCIATIVE, BAND, GENERAL, LINEAR, QUADRATIC, Forms
+from ...kernels.distance import ASSOCIATIVE, BAND, GENERAL, LINEAR, QUADRATIC
+from ...kernels.records import Forms
 from ...kernels.trws_uniform import UNROLLED
 
 

@@ -15,10 +15,10 @@ from ...core.parameters import JOBS, Real, WholeNumber, settings
 from ...core.persistency import fixed_nodes
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
-from ...kernels.distance import GENERAL, Forms
+from ...kernels.distance import GENERAL
 from ...kernels.height import clique_terms
-from ...kernels.net import Net
 from ...kernels.persistency import box_losses
+from ...kernels.records import Forms, Net
 from ...kernels.trws import decode, sweep
 from ...kernels.trws_uniform import TURNED, uniform_sweep
 from ..base import Run, Solver, Support

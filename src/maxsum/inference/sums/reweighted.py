@@ -19,6 +19,7 @@ from ...executors.threads import split, thread_map
 from ...kernels import log_sum as kernels
 from ...kernels.local_polytope import settle_edges
 from ...kernels.net import adjacency
+from ...kernels.records import Forest
 from ...kernels.tree import forest_order
 
 Plan = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -39,7 +40,7 @@ def forest_of(
     table_of: np.ndarray,
     tables: np.ndarray,
     plan: Plan | None = None,
-) -> kernels.Forest:
+) -> Forest:
     """A forest for the kernels; ``plan`` is the `forest_order` of its edges, if it is known."""
     if plan is None:
         plan = plan_of(len(n_states), edges)
@@ -48,7 +49,7 @@ def forest_of(
         bank = np.exp(np.where(peaks[:, None, None] > -np.inf, tables - peaks[:, None, None], -np.inf))
     safe = (bank.min(axis=(1, 2), initial=np.inf) > kernels.FAINT).astype(np.uint8)
     turned = np.ascontiguousarray(bank.transpose(0, 2, 1))
-    return kernels.Forest(n_states, edges, *plan, table_of, np.ascontiguousarray(tables), peaks, bank, turned, safe)
+    return Forest(n_states, edges, *plan, table_of, np.ascontiguousarray(tables), peaks, bank, turned, safe)
 
 
 def plan_of(n_nodes: int, edges: np.ndarray) -> Plan:
@@ -137,7 +138,7 @@ class Reweighted:
             self.n_rounds += pause * len(open_)
             pause = max(1, done // 2)
 
-    def _measure(self, unary: np.ndarray, tables: np.ndarray, table_of: np.ndarray, forest: kernels.Forest) -> Bracket:
+    def _measure(self, unary: np.ndarray, tables: np.ndarray, table_of: np.ndarray, forest: Forest) -> Bracket:
         """The bracket at the present messages."""
         edges, n_edges, size = self.edges, len(self.edges), self.n_labels
         total = unary.copy()

@@ -17,6 +17,7 @@ from ...kernels import dual_bound as kernels
 from ...kernels.decomposition import split_forests
 from ...kernels.design import augmented_scores
 from ...kernels.net import adjacency
+from ...kernels.records import Copies
 from ...kernels.tree import forest_order
 from .pseudo_marginals import PseudoMarginals
 
@@ -306,7 +307,7 @@ def _check_finite(objective: MarginObjective) -> None:
         raise InvalidSampleError("the loss is not finite everywhere; wanted finite numbers >= 0.")
 
 
-def _cover(objective: MarginObjective, form: str) -> tuple[kernels.Copies, np.ndarray]:
+def _cover(objective: MarginObjective, form: str) -> tuple[Copies, np.ndarray]:
     """Copies of all nodes, and the forest of each edge."""
     data, design = objective.model.data, objective.design
     n_nodes, n_edges, n = len(data.n_states), len(data.edges), data.n_examples
@@ -343,7 +344,7 @@ def _cover(objective: MarginObjective, form: str) -> tuple[kernels.Copies, np.nd
     last_of[owner[final]] = np.flatnonzero(final)
     free = by_node[~final[by_node]]
     tree_example = example[owner[starts[:-1]]] if len(owner) else np.zeros(0, dtype=np.int64)
-    return kernels.Copies(
+    return Copies(
         starts,
         np.searchsorted(tree_example, np.arange(n + 1)).astype(np.int64),
         owner,

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from ...kernels.clock import Clock
-from ...kernels.planes import Weights
+from ...kernels.records import Weights
 from ...models.cone import Cone
 from ...qp.reduced import ReducedQP
 

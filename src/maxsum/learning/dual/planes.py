@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from ...kernels.block_ascent import cached_passes, rebuild
-from ...kernels.design import Design
-from ...kernels.planes import Planes, Scratch, Weights, copy_planes, drop, entries, insert_all, insert_vector
+from ...kernels.planes import copy_planes, drop, entries, insert_all, insert_vector
+from ...kernels.records import Design, Planes, Scratch, Weights
 from ...kernels.vectors import inner
 from ...models.cone import Cone
 from ..certificate import DualCertificate

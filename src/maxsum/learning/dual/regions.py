@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ...kernels.design import Design
 from ...kernels.net import adjacency, memberships
+from ...kernels.records import Design, Regions
 from ...kernels.region_planes import base_plane, region_passes, sparse_vectors
-from ...kernels.regions import Regions, extend, marginals
+from ...kernels.regions import extend, marginals
 from ...kernels.vectors import inner
 from ..certificate import DualCertificate
 from ..oracles.base import Key

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...kernels.design import Design
 from ...kernels.dual_bound import add_tree_labellings
-from ...kernels.planes import Scratch, largest_difference
+from ...kernels.planes import largest_difference
+from ...kernels.records import Design, Scratch
 from ...models.cone import Cone
 from .dual_bound import BoundPoint, DualBound
 from .planes import PlaneStore, scratch_for

@@ -9,8 +9,9 @@ import numpy as np
 
 from ...core.errors import UnsupportedProblemError
 from ...core.parameters import Maybe, Real, settings
-from ...kernels.factor_ascent import Factors, agree, factor_passes, message_bounds
+from ...kernels.factor_ascent import agree, factor_passes, message_bounds
 from ...kernels.net import adjacency
+from ...kernels.records import Factors
 from ..driver import Learner, Training
 from ..dual.dual_bound import check_relaxed, unsuited_for_factors
 from ..dual.pseudo_marginals import MarginalCertificate, PseudoMarginals

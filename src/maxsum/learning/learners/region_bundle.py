@@ -10,8 +10,9 @@ import numpy as np
 
 from ...core.errors import UnsupportedProblemError
 from ...core.parameters import Real, WholeNumber, settings
+from ...kernels.records import Regions
 from ...kernels.region_planes import sparse_ascend
-from ...kernels.regions import Regions, extend
+from ...kernels.regions import extend
 from ..certificate import DualCertificate
 from ..driver import Learner, Training
 from ..dual.regions import RegionStore

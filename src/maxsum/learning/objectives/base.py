@@ -20,7 +20,7 @@ import numpy as np
 from ...core.errors import CertificateError, InvalidSampleError
 from ...core.parameters import POSITIVE, check_value
 from ...kernels.clock import Clock
-from ...kernels.design import Design
+from ...kernels.records import Design
 from ...kernels.vectors import inner
 from ...models.cone import Cone
 from ..certificate import Check, Proven

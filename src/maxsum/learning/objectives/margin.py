@@ -9,7 +9,8 @@ import numpy as np
 
 from ...core.errors import InvalidParameterError, OracleError
 from ...core.problem import Problem
-from ...kernels.planes import Scratch, largest_difference, values
+from ...kernels.planes import largest_difference, values
+from ...kernels.records import Scratch
 from ...losses import Hamming, Loss, as_loss
 from ...models.bound import BoundModel
 from ..certificate import Check, Proven

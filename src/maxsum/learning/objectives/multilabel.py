@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.design import Design
 from ...kernels.multilabel import best_subsets, max_marginals, pair_sums
-from ...kernels.planes import Scratch, largest_difference
+from ...kernels.planes import largest_difference
+from ...kernels.records import Design, Scratch
 from ...losses import Loss, as_loss
 from ...models.multilabel import MultiLabelBound, reduced_tables
 from ..oracles.base import Effort

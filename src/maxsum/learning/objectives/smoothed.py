@@ -24,6 +24,7 @@ from ...executors.threads import fixed_split, thread_map
 from ...kernels import smoothed as kernels
 from ...kernels.local_polytope import expected_difference
 from ...kernels.net import adjacency
+from ...kernels.records import Soft
 from ..certificate import Check, Proven, multipliers
 from ..proofs.evaluation import Slacks, total
 from ..proofs.feature_sums import EPS, PAIRWISE, FeatureSum
@@ -109,7 +110,7 @@ class SmoothedObjective(SmoothObjective):
         self._table, self._factor = different[:, 0].astype(np.int64), np.ascontiguousarray(different[:, 1])
         self._table_of = np.ascontiguousarray(place.reshape(-1), dtype=np.int32)
 
-    def soft(self, w: np.ndarray) -> kernels.Soft:
+    def soft(self, w: np.ndarray) -> Soft:
         """The scores at ``w`` for the kernels."""
         model, design = self.model, self.design
         tables = model.tables(w).bank[self._table] * self._factor[:, None, None]
@@ -117,7 +118,7 @@ class SmoothedObjective(SmoothObjective):
         below = (tables - peaks[:, None, None]) / self.smoothing
         bank = np.where(below > kernels.ZERO, np.exp(np.maximum(below, kernels.ZERO)), 0.0)
         ptr, adj_edge, adj_side = self._adjacency
-        return kernels.Soft(
+        return Soft(
             design.node_ptr, design.edge_ptr, model.data.n_states, design.edges, ptr, adj_edge, adj_side, design.truth,
             np.ascontiguousarray(model.unary(w) + self.objective.loss_table), self._table_of, tables, peaks, bank,
             np.ascontiguousarray(bank.transpose(0, 2, 1)),
@@ -135,7 +136,7 @@ class SmoothedObjective(SmoothObjective):
         upper, error = float(0.5 * (w @ w) + self.c @ found[0]), float(self.c @ found[1])
         return Evaluation(upper - error, w - self._moved(), error)
 
-    def _relax(self, soft: kernels.Soft, allowed: np.ndarray, n_rounds: int, found: np.ndarray) -> None:
+    def _relax(self, soft: Soft, allowed: np.ndarray, n_rounds: int, found: np.ndarray) -> None:
         def run(part: tuple[int, int]) -> None:
             kernels.relax(
                 soft, self.messages, self.smoothing, self.c, allowed, n_rounds, *part, self._before, self.node, self.edge, found

@@ -18,9 +18,9 @@ from ...inference.moves.expansion import Expander, expansion_witness
 from ...inference.moves.icm import polish
 from ...inference.prepare import net_score, prepare
 from ...inference.relaxations.trws import passes
-from ...kernels.design import Design, augmented_scores
+from ...kernels.design import augmented_scores
 from ...kernels.height import clique_terms, edge_terms, node_terms
-from ...kernels.net import Net
+from ...kernels.records import Design, Net
 from ...kernels.trws import decode
 from ...models.bound import BoundModel, Tables
 from .base import Effort, Key, augmented

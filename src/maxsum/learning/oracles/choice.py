@@ -9,7 +9,7 @@ import numpy as np
 from ...core.errors import InvalidParameterError
 from ...inference.base import Solver
 from ...inference.dispatch import TABLE
-from ...kernels.design import Design
+from ...kernels.records import Design
 from ...models.bound import BoundModel
 from .base import Oracle, augmented
 from .bracket import BracketOracle

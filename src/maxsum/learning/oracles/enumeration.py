@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...executors.threads import n_threads, thread_map
-from ...kernels.design import Design, augmented_scores
+from ...kernels.design import augmented_scores
 from ...kernels.multilabel import best_labellings
+from ...kernels.records import Design
 from ...models.bound import BoundModel
 from .base import Effort, Key, worthwhile
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from ...executors.threads import n_threads, thread_map
 from ...kernels import tree
-from ...kernels.design import Design, augmented_scores
-from ...kernels.net import Net, adjacency, memberships
+from ...kernels.design import augmented_scores
+from ...kernels.net import adjacency, memberships
+from ...kernels.records import Design, Net
 from ...models.bound import BoundModel
 from .base import Effort, Key, worthwhile
 

@@ -10,7 +10,7 @@ from ...core.errors import CertificateError
 from ...core.problem import Problem
 from ...inference.dispatch import solve
 from ...inference.relaxations.finisher import LPFinisher
-from ...kernels.design import Design
+from ...kernels.records import Design
 from ...models.bound import BoundModel
 from ..certificate import whole_numbers
 from .base import Key

@@ -15,7 +15,7 @@ from ...inference.base import Solver
 from ...inference.dispatch import solve
 from ...inference.moves.icm import polish
 from ...inference.prepare import prepare
-from ...kernels.design import Design
+from ...kernels.records import Design
 from ...models.bound import BoundModel
 from .base import Effort, Key, augmented
 from .bracket import BracketOracle
