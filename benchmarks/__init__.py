@@ -15,6 +15,7 @@ MODULES = {
     "chains": "bench_chains",
     "maxflow": "bench_maxflow",
     "startup": "bench_startup",
+    "sanitize": "bench_sanitize",
     "limits": "bench_limits",
     "memory": "bench_memory",
     "exact": "bench_exact",

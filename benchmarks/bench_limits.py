@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import maxsum as ms
+from maxsum.core import clock
+from maxsum.core.clock import Clock
 from maxsum.inference.registry import SOLVERS
-from maxsum.kernels import clock
-from maxsum.kernels.clock import Clock
 
 from .measure import verdict
 

@@ -1,13 +1,15 @@
-"""Every solver and every learner on problems so small that their kernels may run without the compiler.
+"""Every solver and every learner on small problems, and the border between Python and the kernels.
 
-``.ci/kernels nojit`` and ``.ci/kernels bounds`` run this file with ``NUMBA_DISABLE_JIT=1`` and ``NUMBA_BOUNDSCHECK=1``: an index
-out of range, which is a memory error in a compiled kernel, is an exception there, and coverage sees the lines of the kernels.
+``python -m benchmarks sanitize`` runs this file, among others, with kernels that check every index and every use of memory.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import warnings
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,10 @@ from contracts.common import ALL, EXACT, check_exact, check_result, solver_of
 from reference.families import make
 
 import maxsum as ms
+from maxsum import kernels
 from maxsum.datasets import make_noisy_blocks
+from maxsum.kernels import records
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:overflow encountered in scalar multiply"
-)  # random bits wrap around, in Python too
 FAMILIES = (
     "chain",
     "grid4",
@@ -116,22 +117,49 @@ def test_trainings(training: str) -> None:
     assert np.isin(np.concatenate([np.ravel(own) for own in predicted]), np.concatenate([np.ravel(own) for own in y])).all()
 
 
-def test_processes_that_share_a_cache_write_files_of_their_own():
-    """numba counts cached signatures; two processes must not take the same number for different ones."""
-    from maxsum.kernels import jit
+def test_records_have_the_same_fields_on_both_sides():
+    """A record is read by position, so an exchanged field would be read as another one of its type."""
+    found = 0
+    for module in vars(kernels).values():
+        for name, fields in vars(module).items() if isinstance(module, ModuleType) else ():
+            if name.startswith("fields_of_"):
+                assert getattr(records, name.removeprefix("fields_of_"))._fields == fields
+                found += 1
+    made = [own for own in vars(records).values() if isinstance(own, type) and issubclass(own, tuple)]
+    assert found == len(made) > 15
 
-    ms.solve(ms.Problem(ms.Graph.chain(2), np.eye(2), np.eye(2)))
-    if not jit.COMPILED or not jit._files:
-        pytest.skip("kernels are not cached")
-    names = {file._data_name(1) for file, _ in jit._files}
-    assert len(names) == len(jit._files) and all(name.endswith(".nbc") for name in names)
-    if hasattr(os, "fork"):
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.write(writer, jit._files[0][0]._data_name(1).encode())
-            os._exit(0)
-        os.waitpid(child, 0)
-        assert os.read(reader, 1000).decode() not in names
-        os.close(reader)
-        os.close(writer)
+
+def test_arrays_are_checked_at_the_border():
+    n_states, good = np.full(3, 2, dtype=np.int32), np.zeros((3, 2))
+    kernels.simplex.project(good, n_states, good.copy())
+    frozen = good.copy()
+    frozen.flags.writeable = False
+    kernels.simplex.project(frozen, n_states, good.copy())  # read only where it is read
+    for bad in (good.astype(np.float32), good[:, 0], np.zeros((2, 3)).T, good.tolist(), None):
+        with pytest.raises(TypeError):
+            kernels.simplex.project(bad, n_states, good)
+    with pytest.raises(TypeError):
+        kernels.simplex.project(good, n_states, frozen)
+    with pytest.raises(TypeError):
+        kernels.simplex.project(good, n_states.astype(np.int64), good)
+
+
+@pytest.mark.skipif(not kernels.is_new_processor(), reason="this processor runs the baseline anyway")
+def test_the_baseline_gives_the_same_bits():
+    """Processors without AVX2 get another build of the same sources; no sum is regrouped in either."""
+    code = (
+        "import hashlib, numpy as np, maxsum as ms\n"
+        "from maxsum import kernels\n"
+        "rng = np.random.default_rng(0)\n"
+        "p = ms.Problem(ms.Graph.grid(12, 13), rng.normal(size=(156, 5)), rng.normal(size=(5, 5)))\n"
+        "r = ms.solve(p, ms.inference.TRWS(max_iter=20))\n"
+        "net = ms.SequenceLabeler().fit(rng.normal(size=(9, 6, 4)), rng.integers(0, 3, size=(9, 6)))\n"
+        "print(kernels.variant, hashlib.sha256(r.messages.edge.tobytes() + net.weights_.tobytes()).hexdigest())\n"
+    )
+    said = []
+    for cpu in ("", "baseline"):
+        environment = {**os.environ, "MAXSUM_CPU": cpu}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+        said.append(done.stdout.split())
+    assert [own[0] for own in said] == ["x86-64-v3", "baseline"]
+    assert said[0][1] == said[1][1]

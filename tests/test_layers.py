@@ -88,7 +88,7 @@ MAY_IMPORT_LAYERS = {
 }
 MAY_IMPORT_PACKAGES = {
     "core": {"numpy", "scipy"},
-    "kernels": {"numpy", "numba"},
+    "kernels": {"numpy"},
     "executors": {"numpy", "dask", "distributed"},
     "qp": {"numpy", "scipy", "piqp"},
     "inference": {"numpy", "scipy", "highspy", "pytoulbar2"},

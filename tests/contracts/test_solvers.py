@@ -144,7 +144,7 @@ def test_time_limit_gives_a_legal_answer_quickly(name: str, limit: float) -> Non
     result = solver_of(name, time_limit=limit).solve(problem)
     spent = time.perf_counter() - started
     check_fields(result, problem)
-    assert spent - result.compile_seconds < 2.0
+    assert spent < 2.0
     if result.guarantee == "within_gap":
         assert result.termination != "converged" or name not in EXACT
     if result.labels is not None and result.certificate is not None:

@@ -328,5 +328,5 @@ def test_fault_50_star_has_no_quadratic_adjacency() -> None:
     result = TreeDP().solve(problem)
     hub = [unary[0, k] + np.where(np.arange(3) == k, unary[1:] + 1, unary[1:]).max(axis=1).sum() for k in range(3)]
     assert result.score == pytest.approx(max(hub)) and result.labels[0] == int(np.argmax(hub))
-    assert result.seconds - result.compile_seconds < 5.0
+    assert result.seconds < 5.0
     result.certificate.verify(problem, result.labels, bound=result.bound)

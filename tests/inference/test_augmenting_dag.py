@@ -152,7 +152,7 @@ def test_a_large_grid_takes_seconds():
     potts = AugmentingDAG().solve(ms.Problem(problem.graph, problem.unary, 0.7 * np.eye(5)))
     assert potts.guarantee == "optimal"
     result = AugmentingDAG().solve(problem)
-    assert result.seconds - result.compile_seconds < 20
+    assert result.seconds < 20
     assert 952.4708 <= result.bound <= 954.5 and result.score >= 915
 
 

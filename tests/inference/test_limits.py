@@ -9,15 +9,10 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.executors.threads import thread_map
+from maxsum.core import clock as clocks
 from maxsum.inference import TRWS, AlphaExpansion, BranchAndBound, LinearProgram, QPRelaxation, dispatch
 from maxsum.inference.base import Interruptible
 from maxsum.inference.relaxations import linear_program
-from maxsum.kernels import clock as clocks
-from maxsum.kernels.clock import Clock, compile_time
-
-event = pytest.importorskip("numba.core.event")
-LOCK = "numba:compiler_lock"
 
 
 class Time:
@@ -28,14 +23,6 @@ class Time:
 
     def passes(self, seconds: float) -> None:
         self.now += seconds
-
-    def compiles(self, seconds: float) -> None:
-        """As numba does when a kernel is called for the first time; compilations nest."""
-        event.start_event(LOCK)
-        event.start_event(LOCK)
-        self.now += seconds
-        event.end_event(LOCK)
-        event.end_event(LOCK)
 
 
 @pytest.fixture
@@ -68,29 +55,12 @@ def once(action):
 # ---- whose seconds count -------------------------------------------------------------------------------------------
 
 
-def test_a_real_compilation_is_not_the_users():
-    import numba
-
-    clock = Clock(1e9)
-    numba.njit(lambda x: x + 1)(1)
-    assert 0 < clock.compile_seconds <= clock.seconds
-    assert clock.used == pytest.approx(clock.seconds - clock.compile_seconds, abs=0.05)
-
-
-def test_compiling_does_not_count_against_the_limit_of_a_solver(time):
-    limited = TRWS(time_limit=1.0).solve(frustrated(), callback=once(lambda: time.compiles(5.0)))
-    free = TRWS().solve(frustrated())
-    assert limited.termination == free.termination and limited.n_iter == free.n_iter and limited.score == free.score
-    assert limited.seconds == 5.0 and limited.compile_seconds == 5.0
-
-
-def test_other_seconds_do(time):
+def test_seconds_count_against_the_limit_of_a_solver(time):
     result = TRWS(time_limit=1.0).solve(frustrated(), callback=once(lambda: time.passes(5.0)))
-    assert result.termination == "time_limit" and result.n_iter == 1 and result.compile_seconds == 0.0
+    assert result.termination == "time_limit" and result.n_iter == 1
 
 
-@pytest.mark.parametrize(("way", "left"), [("compiles", 10.0), ("passes", 6.0)])
-def test_the_stages_of_solve_share_what_is_left_without_compiling(time, monkeypatch, way, left):
+def test_the_stages_of_solve_share_what_is_left(time, monkeypatch):
     limits = []
 
     class Recorder(BranchAndBound):
@@ -101,8 +71,8 @@ def test_the_stages_of_solve_share_what_is_left_without_compiling(time, monkeypa
     monkeypatch.setattr(dispatch, "BranchAndBound", Recorder)
     monkeypatch.setattr(dispatch, "_finisher_fits", lambda problem: False)
     problem = frustrated(16)
-    ms.solve(problem, time_limit=10.0, callback=once(lambda: getattr(time, way)(4.0)) if way else None)
-    assert limits == [left]
+    ms.solve(problem, time_limit=10.0, callback=once(lambda: time.passes(4.0)))
+    assert limits == [6.0]
 
 
 def test_the_search_for_a_row_is_part_of_the_time(time, monkeypatch):
@@ -115,53 +85,13 @@ def test_the_search_for_a_row_is_part_of_the_time(time, monkeypatch):
     assert limits == [6.0]
 
 
-def test_what_another_thread_compiles_gives_nobody_time(time):
-    clock = Clock(1.0)
-    worker = threading.Thread(target=lambda: time.compiles(5.0))
-    worker.start()
-    worker.join()
-    assert clock.compile_seconds == 0.0 and clock.left == 0.0
-
-
-def test_a_clock_reads_the_thread_that_made_it(time):
-    clock, seen = Clock(1.0), []
-    time.compiles(5.0)
-    worker = threading.Thread(target=lambda: seen.append((clock.left, compile_time().seconds)))
-    worker.start()
-    worker.join()
-    assert seen == [(1.0, 0.0)]
-
-
-def test_what_workers_compile_counts_once(time):
-    clock, barrier = Clock(10.0), threading.Barrier(2)
-
-    def work(seconds: float) -> None:
-        barrier.wait(timeout=30)
-        with lock:
-            time.compiles(seconds)
-        barrier.wait(timeout=30)
-
-    lock = threading.Lock()
-    thread_map(work, [2.0, 3.0], 2)
-    assert clock.seconds == 5.0 and clock.compile_seconds == 3.0  # each thread its own; never more than the wait
-
-
-def test_learning_does_not_count_compiling(time):
+def test_seconds_count_against_the_limit_of_learning(time):
     rng = np.random.default_rng(0)
     X, y = [rng.normal(size=(6, 2)) for _ in range(8)], [rng.integers(0, 3, size=6) for _ in range(8)]
-    found = {}
-    for way in ("compiles", "passes"):
-        net = ms.SequenceLabeler(time_limit=1.0, tol=1e-4, max_iter=500, callback=once(lambda way=way: getattr(time, way)(5.0)))
-        with pytest.warns() if way == "passes" else _quiet():
-            found[way] = net.fit(X, y).result_
-    assert found["compiles"].termination == "converged"
-    assert found["passes"].termination == "time_limit" and found["passes"].n_iter == 1
-
-
-def _quiet():
-    import contextlib
-
-    return contextlib.nullcontext()
+    net = ms.SequenceLabeler(time_limit=1.0, tol=1e-4, max_iter=500, callback=once(lambda: time.passes(5.0)))
+    with pytest.warns(UserWarning, match="time limit"):
+        result = net.fit(X, y).result_
+    assert result.termination == "time_limit" and result.n_iter == 1
 
 
 def test_the_time_of_a_fit_begins_with_the_fit(time, monkeypatch):

@@ -70,7 +70,7 @@ class Row(NamedTuple):
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """The best of three runs, in CPU seconds, after one to compile."""
+    """The best of three runs, in CPU seconds, after one to warm up."""
     found, best = work(), np.inf
     for _ in range(3):
         start = time.process_time()
@@ -162,7 +162,7 @@ def _print(rows: list[Row], folder: Path | None) -> None:
     console = Console()
     console.print(table)
     console.print(
-        "CPU seconds of the best of three runs after one to compile; a ratio below 1 means the other is faster.",
+        "CPU seconds of the best of three runs after one to warm up; a ratio below 1 means the other is faster.",
         highlight=False,
     )
     if folder is not None:

@@ -40,7 +40,7 @@ class Progress:
         time_limit: float | None,
         force: bool = False,
         describe: Callable[[Any, float | None], str] | None = None,
-        starting: str = "starting; the first run compiles the kernels",
+        starting: str = "starting",
     ):
         self._time_limit, self._describe = time_limit, describe or line
         self._status: Any = None

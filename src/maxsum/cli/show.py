@@ -73,7 +73,6 @@ def _facts(result: Result) -> dict[str, Any]:
         "message": result.message,
         "n_iter": result.n_iter,
         "seconds": result.seconds,
-        "compile_seconds": result.compile_seconds,
     }
 
 
@@ -191,8 +190,7 @@ def _coloured(guarantee: Guarantee) -> str:
 
 
 def _time(result: Result) -> str:
-    compiled = f", {result.compile_seconds:.2f} s of it compiling" if result.compile_seconds >= 0.005 else ""
-    return f"{result.seconds:.3g} s{compiled}" if result.seconds < 10 else f"{result.seconds:.1f} s{compiled}"
+    return f"{result.seconds:.3g} s" if result.seconds < 10 else f"{result.seconds:.1f} s"
 
 
 def print_result(problem: Problem, result: Result, file: Path, costs: bool = False) -> None:

@@ -85,9 +85,7 @@ class Result:
         Nodes whose label is the same in every optimal labelling, where proven.
     n_iter : int
     seconds : float
-        Wall time, compilation included.
-    compile_seconds : float
-        Part of ``seconds`` that numba spent compiling, or loading compiled code; it does not count against a time limit.
+        Wall time.
     trace : tuple of TracePoint
     solver : str
     """
@@ -106,7 +104,6 @@ class Result:
     fixed: np.ndarray | None = None
     n_iter: int = 0
     seconds: float = 0.0
-    compile_seconds: float = 0.0
     trace: tuple[TracePoint, ...] = field(default=(), repr=False)
 
     @property
@@ -156,7 +153,7 @@ class Result:
             ("score", number(self.score)),
             ("upper bound", number(self.bound)),
             ("gap", gap_words(self.gap, self.relative_gap)),
-            ("time", times(self.seconds, (self.compile_seconds, "to compile"))),
+            ("time", times(self.seconds)),
         ]
         if self.fixed is not None and nodes:
             rows.insert(2, ("fixed", f"{int(self.fixed.sum())} of {nodes} nodes have this label in every best labelling"))

@@ -18,7 +18,6 @@ from typing import Any, Self
 
 from ..core.errors import ExecutorError, InvalidParameterError
 from ..core.parameters import WholeNumber, check_value
-from ..kernels.clock import workers
 from .threads import n_threads
 from .transport import apply, received, store, work_beside
 
@@ -116,8 +115,8 @@ class Threads(Executor):
     def _run(
         self, function: Callable[..., Any], items: list[Any], names: list[str], shared: Any, homes: list[int] | None
     ) -> list[Any]:
-        with workers() as counted, ThreadPoolExecutor(min(self.n_workers, len(items)), "maxsum") as pool:
-            futures = [pool.submit(counted(apply), function, item, shared) for item in items]
+        with ThreadPoolExecutor(min(self.n_workers, len(items)), "maxsum") as pool:
+            futures = [pool.submit(apply, function, item, shared) for item in items]
             try:
                 return [future.result() for future in futures]
             except BaseException:

@@ -1,4 +1,4 @@
-"""Threads around kernels that release the GIL: no thread pool of numba's, so forks and nested use are safe."""
+"""Threads around kernels that release the GIL."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-
-from ..kernels.clock import workers
 
 _SUMMED = 2  # pieces of a sum, in threads: enough for 8 threads, at the price of 8 vectors of all weights at a time
 
@@ -45,5 +43,5 @@ def thread_map(function: Callable[[Any], Any], items: Sequence[Any], n_jobs: int
     threads = min(n_threads(n_jobs), len(items))
     if threads <= 1:
         return [function(item) for item in items]
-    with workers() as counted, ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(counted(function), items))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, items))

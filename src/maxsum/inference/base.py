@@ -12,13 +12,13 @@ import numpy as np
 
 from ..core.certificates.base import Certificate, MessageCertificate, in_doubt, verdict
 from ..core.certificates.dual import centred_score
+from ..core.clock import Clock as Clock
 from ..core.errors import CertificateError, UnsupportedProblemError
 from ..core.memory import check_room
 from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, Constraint, Maybe, check, check_value, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination, TracePoint
 from ..core.validation import as_labels
-from ..kernels.clock import Clock as Clock
 
 log = logging.getLogger("maxsum")
 
@@ -165,17 +165,17 @@ class Interruptible:
 
     @property
     def seconds(self) -> float:
-        """Wall time so far, compiling included."""
+        """Wall time so far."""
         return self.clock.seconds
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the time limit (``inf`` without one), less the `reserve`; those that numba spends compiling do not count."""
+        """Seconds until the time limit (``inf`` without one), less the `reserve`."""
         return max(0.0, self.clock.left - self.reserve)
 
     def late(self) -> bool:
         """Whether time is up, or would be well before the end of another step as long as the last one; to be asked once a step."""
-        used = self.clock.used
+        used = self.clock.seconds
         last, self._lap = 0.0 if self._lap is None else used - self._lap, used
         left = self.seconds_left
         return left <= 0 or (
@@ -311,7 +311,6 @@ class Run(Interruptible):
             fixed=self.fixed,
             n_iter=self.n_iter,
             seconds=self.seconds,
-            compile_seconds=self.clock.compile_seconds,
             trace=tuple(self.trace),
         )
         if result.labels is not None:

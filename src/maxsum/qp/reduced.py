@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.clock import Clock
 from ..core.errors import InvalidProblemError
 from ..kernels import simplex_blocks as kernel
-from ..kernels.clock import Clock
 from .steps import (
     ReducedSolution,
     block_sums,

@@ -21,7 +21,7 @@ from .evidence import Evidence, Verdict
 from .page import facts, picture, section, table, text
 from .sample import show
 
-_PACKAGES = ("maxsum", "numpy", "scipy", "numba", "scikit-learn", "highspy", "piqp", "matplotlib")
+_PACKAGES = ("maxsum", "numpy", "scipy", "scikit-learn", "highspy", "piqp", "matplotlib")
 _PRIVATE = ("checkpoint", "callback")
 _MOST_CLASSES = 30  # rows of the table of confusions; the most frequent classes are shown
 _MOST_WEIGHTS = 20  # rows of a table of weights; the largest are shown

@@ -241,12 +241,12 @@ class _Elimination:
         nodes, separators = self.order.nodes, self.order.separators
         states = self.problem.n_states.tolist()
         centre = table_centres(self.problem).tolist()
-        work, begun = 0, run.clock.used
+        work, begun = 0, run.clock.seconds
         rank = self.rank.tolist()
         with np.errstate(invalid="ignore"):
             for i, separator in enumerate(separators):
                 # what the elimination took so far, its proof takes again to evaluate, and a few operations more for the rounding
-                run.reserve = max(run.reserve, _TUNING.evaluate_share * (run.clock.used - begun))
+                run.reserve = max(run.reserve, _TUNING.evaluate_share * (run.clock.seconds - begun))
                 cells = states[nodes[i]] * math.prod(states[w] for w in separator)
                 if cells * (2 + len(self.edges[i]) + len(self.inbox[i])) * _TUNING.cell_seconds > run.seconds_left:
                     run.termination = Termination.time_limit

@@ -215,17 +215,17 @@ class _Search:
         number = self.record.add_box(-1, 0, -1, _OTHER, np.inf, messages)
         self.stack = [_Box(number, domain, 0, messages, np.inf)]
         clock = self.run.clock
-        began = pulse = clock.used
+        began = pulse = clock.seconds
         budget, closed = 1, 0
         try:
             if self.soft:
-                self.search_locally(0.1 * clock.used, _TUNING.local_first)
+                self.search_locally(0.1 * clock.seconds, _TUNING.local_first)
             while self.stack or self.heap:
                 if self.solver.max_nodes is not None and self.n_boxes >= self.solver.max_nodes:
                     self.run.termination = Termination.iteration_limit
                     return
-                if clock.used - pulse > 0.05 or self.run.seconds_left == 0:
-                    pulse = clock.used
+                if clock.seconds - pulse > 0.05 or self.run.seconds_left == 0:
+                    pulse = clock.seconds
                     if self.run.step(self.n_boxes, max(self.open_height + self.prepared.constant, self.run.score)):
                         return
                     self.search_locally(self.local_share * (pulse - began - _TUNING.local_delay))
@@ -290,9 +290,9 @@ class _Search:
             self.local = ForestSearch(self.problem, self.run)
             self.local_moves = self.local.moves()
         while self.local_seconds < seconds and self.local.n_moves < max_moves:
-            started = self.run.clock.used
+            started = self.run.clock.seconds
             next(self.local_moves)
-            self.local_seconds += self.run.clock.used - started
+            self.local_seconds += self.run.clock.seconds - started
 
     @property
     def open_height(self) -> float:
@@ -435,10 +435,10 @@ class _Search:
         self.cut = self.record.frozen > -np.inf or certificate is None or certificate.level > max(closed - self.best_score, 0.0)
         if certificate is None:
             return
-        started = run.clock.used
+        started = run.clock.seconds
         # beyond the limit only as far as a run may be late
         bound, gap, _ = certificate.assess(self.problem, run.labels, run.seconds_left + 0.02 * (run.time_limit or 0.0) + 0.05)
-        self.check_rate = (run.clock.used - started) / max(1, self.work)
+        self.check_rate = (run.clock.seconds - started) / max(1, self.work)
         self.measured = self.work
         if bound < run.bound or (run.labels is not None and gap <= target_gap(self.problem, run.labels)):
             run.bound, run.certificate = bound, certificate

@@ -130,11 +130,11 @@ class ForestSearch:
         labels, left = self.best.copy(), min(length, max_moves)
         while left > 0:
             chunk = min(left, max(1, int(_TUNING.look_seconds / self.pace)) if self.pace else 1)
-            started = self.run.clock.used
+            started = self.run.clock.seconds
             temperature = forest_moves(
                 self.net, chunk, temperature, factor, _GUMBEL, self.seed, labels, self.best, self.level, self.work
             )
-            self.pace = (self.run.clock.used - started) / chunk
+            self.pace = (self.run.clock.seconds - started) / chunk
             left -= chunk
             self.n_moves += chunk
             if self.run.offer(self.best):

@@ -395,7 +395,7 @@ class _Chains(_Descent):
 
     def decode(self) -> None:
         """Passes with hard maxima on a copy of the messages, and the labellings that they give."""
-        run, started = self.run, self.run.clock.used
+        run, started = self.run, self.run.clock.seconds
         self.believe(False)
         run.offer(polish(self.net, self.beliefs.argmax(axis=1)))
         found = Messages(self.messages.edge.copy(), self.messages.clique)
@@ -412,4 +412,4 @@ class _Chains(_Descent):
         bound = measure(self.problem, found)
         if bound < run.bound:
             run.certify(bound, MessageCertificate(found))
-        self._reserve = 1.2 * _TUNING.last_passes / n_passes * (run.clock.used - started)
+        self._reserve = 1.2 * _TUNING.last_passes / n_passes * (run.clock.seconds - started)

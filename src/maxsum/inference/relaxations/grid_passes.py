@@ -16,7 +16,6 @@ import numpy as np
 
 from ...core.problem import Problem
 from ...executors.threads import n_threads
-from ...kernels.clock import workers
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,6 @@ def strip_passes(one_pass: Strip, shape: tuple[int, int], n_strips: int) -> Call
                     done[strip].put(False)
             return bound
 
-        with workers() as counted:
-            return sum(pool.map(counted(follow), range(n_strips)))
+        return sum(pool.map(follow, range(n_strips)))
 
     return pass_over

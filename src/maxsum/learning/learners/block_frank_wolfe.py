@@ -261,7 +261,7 @@ class BlockState(Ascent):
     def evaluate(self, training: Training, centre: np.ndarray | None = None) -> float:
         """Ask all examples at one point, or between it and ``centre``: a primal value, and a new plane for each; returns the relative gap
         there."""
-        started = training.clock.used
+        started = training.clock.seconds
         self.dual = self.store.refresh()
         training.bound(self.dual, self.certificate)
         at = self.query()
@@ -275,7 +275,7 @@ class BlockState(Ascent):
             training.offer(w, primal, answer.is_proven)
             self.absorb(answer)
         if training.time_limit is not None:  # the last one follows when time is up
-            training.reserve = min(training.clock.used - started, TUNING.last_share * training.time_limit)
+            training.reserve = min(training.clock.seconds - started, TUNING.last_share * training.time_limit)
         return relative(primal, self.dual)
 
     def judge_blocks(self, gap: float) -> None:

@@ -197,7 +197,7 @@ class ProximalState:
         count, gap = 0, np.inf
         while count < self.learner.inner:
             count += 1
-            began, started = training.clock.used, time.perf_counter()
+            began, started = training.clock.seconds, time.perf_counter()
             w, phi, low = bundle.solve(max(1e-10, 0.05 * tol))
             training.qp_seconds += time.perf_counter() - started
             point = self._evaluate(training, w, phi)
@@ -210,7 +210,7 @@ class ProximalState:
             if gap <= max(0.1 * tol * abs(best), (1 - _TUNING.serious) * (self.value - low)):
                 met = True
                 break
-            if training.seconds_left <= training.clock.used - began:  # another one would end too late
+            if training.seconds_left <= training.clock.seconds - began:  # another one would end too late
                 met = True
                 break
             if count % _TUNING.look == 0 and self._certify(training) <= tol:
