@@ -67,4 +67,18 @@ template <int W> struct Lanes {
     friend Lanes max(Lanes a, Lanes b) { return {a.value < b.value ? b.value : a.value}; }
 };
 
+// The largest of a[i] + b[i], i < n; -inf if there is none.
+inline double largest_sum(const double *a, const double *b, i64 n) {
+    using L = Lanes<LANES>;
+    L low = L::all(-INF), high = L::all(-INF);
+    i64 i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        low = max(low, L::load(a + i) + L::load(b + i));
+        high = max(high, L::load(a + i + LANES) + L::load(b + i + LANES));
+    }
+    double best = max(low, high).largest();
+    for (; i < n; i++) best = std::max(best, a[i] + b[i]);
+    return best;
+}
+
 } // namespace maxsum
