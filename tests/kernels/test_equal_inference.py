@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from factories.problems import dense, on_graph, random_messages, random_problem
-from kernels.recording import clone, recording, replay, same
+from kernels.recording import recording, replay, same
 
 import maxsum as ms
 from maxsum.inference import TRWS, BranchAndBound, LocalSearch, TreeDP
@@ -199,19 +199,23 @@ SEARCH = "maxsum.kernels.search"
 
 
 def searched():
-    yield from feasible()
-    yield dense(9, 5, 3)
-    yield dense(12, 3, 4)
-    for seed in range(6):
-        yield random_problem(seed, 12, (2, 5), density=0.6, unequal=True, hard=0.15, forbidden=0.05)
+    """Problems that messages alone do not solve: normal scores, hard constraints, cliques, and a colouring without scores."""
+    for seed in range(3):
+        yield dense(12 + seed, 6, seed)
+        yield random_problem(seed, 14, 5, density=0.7, unequal=True, hard=0.15, forbidden=0.05)
+        yield random_problem(seed, 10, 4, density=0.6, cliques=4)
+    rng = np.random.default_rng(0)
+    pairs = np.stack(np.triu_indices(30, 1), axis=1)
+    graph = ms.Graph.from_edges(pairs[rng.random(len(pairs)) < 0.25], 30)
+    yield ms.Problem(graph, np.zeros((30, 4)), np.where(np.eye(4, dtype=bool), -np.inf, 0.0))
 
 
 def test_boxes_of_the_exact_search():
-    n_visits, n_enumerated = 0, 0
+    n_visits, n_probes, n_enumerated = 0, 0, 0
     for problem in searched():
         with recording(SEARCH, "visit", 8) as visits, recording(SEARCH, "shrink", 4) as shrinks, recording(SEARCH, "probe", 4) as probes:
             with recording(SEARCH, "choose", 4) as choices:
-                BranchAndBound(max_iter=40).solve(problem)
+                BranchAndBound(max_nodes=30).solve(problem)
         replay(visits, search.visit, ours.search.visit)
         replay(shrinks, search.shrink, ours.search.shrink)
         replay(probes, search.probe, ours.search.probe)
@@ -219,12 +223,12 @@ def test_boxes_of_the_exact_search():
         for net, domain, *_ in choices[:2]:
             for v in range(problem.n_nodes):
                 both(search.middle, ours.search.middle, net, domain, v)
-        n_visits += len(visits)
-        for net, base, domain, messages, cliques, limits, scratch, room, labels in clone(visits):
+        n_visits, n_probes = n_visits + len(visits), n_probes + len(probes)
+        for net, base, domain, messages, cliques, limits, scratch, room, labels in visits:
             both(search.restrict, ours.search.restrict, net, base, domain)
             slack, queue, queued, hard, own = scratch
             height = search.shrink(net, base, domain, messages, cliques, limits[0], slack, queue, queued, hard, own)
-            if height == -np.inf:
+            if height == -np.inf or len(problem.cliques):
                 continue
             both(box.tighten, ours.box.tighten, net, domain, messages, height, limits[0], 6, 0.01, own, labels)
             both(box._pack, ours.box.pack, net, domain, messages, own)
@@ -239,7 +243,7 @@ def test_boxes_of_the_exact_search():
                     n_enumerated += 1
                     args = (net, messages, slack, own, room, height - limits[0], limits[1], limit, labels)
                     both(enumeration.enumerate_box, ours.enumeration.enumerate_box, *args)
-    assert n_visits > 20 and n_enumerated > 10
+    assert n_visits > 20 and n_probes and n_enumerated > 10
 
 
 def test_losses_of_boxes():
