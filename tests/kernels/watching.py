@@ -13,6 +13,7 @@ from unittest import mock
 import numpy as np
 
 from maxsum.kernels import _compiled_v3
+from maxsum.kernels.maxflow import Flow
 
 
 def clone(value: Any, known: dict[Any, np.ndarray] | None = None) -> Any:
@@ -31,6 +32,8 @@ def clone(value: Any, known: dict[Any, np.ndarray] | None = None) -> Any:
 
 def same(x: Any, y: Any) -> None:
     """Equal results, bit by bit but for the sign of zeros."""
+    if isinstance(x, Flow):  # of the circular queue only what is in it counts
+        x, y = (flow._replace(queue=np.roll(flow.queue, -flow.state[0])[: flow.state[1]]) for flow in (x, y))
     if isinstance(x, tuple):
         assert len(x) == len(y)
         for p, q in zip(x, y, strict=True):

@@ -232,13 +232,12 @@ static void start_from_sources(const Flow &flow) {
     const Array<u8> queued = flow.queued;
     i64 size = 0;
     for (i64 v = 0; v < excess.size(); v++) {
-        const double t = excess[v];
-        nodes[v] = {t == 0.0 ? NONE : ROOT, i32(v), 0, i32(t > 0.0) - i32(t < 0.0)};
-        queued[v] = t > 0.0;
-        if (t > 0.0) {
-            queue[size] = i32(v);
-            size += 1;
-        }
+        const i32 side = i32(excess[v] > 0.0) - i32(excess[v] < 0.0);
+        nodes[v] = ROOTS[1 + side];
+        nodes[v].parent = i32(v);
+        queued[v] = side > 0;
+        queue[size] = i32(v);
+        size += side > 0;
     }
     flow.state[0] = 0;
     flow.state[1] = size;

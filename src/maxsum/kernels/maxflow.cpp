@@ -68,16 +68,12 @@ static void start(const Flow &flow) {
     const i64 n = excess.size();
     i64 size = 0;
     for (i64 v = 0; v < n; v++) {
-        const double t = excess[v];
-        nodes[v] = {NONE, i32(v), 0, 0};
-        queued[v] = 0;
-        if (t != 0.0) {
-            nodes[v].arc = ROOT;
-            nodes[v].dist = t > 0.0 ? 1 : -1;
-            queue[size] = i32(v);
-            queued[v] = 1;
-            size += 1;
-        }
+        const i32 side = i32(excess[v] > 0.0) - i32(excess[v] < 0.0);
+        nodes[v] = ROOTS[1 + side];
+        nodes[v].parent = i32(v);
+        queued[v] = side != 0;
+        queue[size] = i32(v);
+        size += side != 0;
     }
     flow.state[0] = 0;
     flow.state[1] = size;

@@ -39,6 +39,9 @@ constexpr i32 ROOT = -2;   // instead of an arc to the parent: of a node with ex
 constexpr i32 NONE = -1;   // of a node in neither tree,
 constexpr i32 ORPHAN = -3; // of a node that has lost its parent
 
+// A sink, a node without excess, and a source before the search; copied whole, which is one write.
+constexpr Node ROOTS[] = {{ROOT, 0, 0, -1}, {NONE, 0, 0, 0}, {ROOT, 0, 0, 1}};
+
 inline Array<Arc> arcs_of(const Flow &flow) { return {reinterpret_cast<Arc *>(flow.cap.data), {flow.cap.size() / 2}}; }
 inline Array<Node> nodes_of(const Flow &flow) { return {reinterpret_cast<Node *>(flow.node.data), {flow.node.size() / 4}}; }
 
