@@ -46,12 +46,34 @@ static void multiply_vectors(const Planes &planes, i64 j, i64 i) {
     }
 }
 
+// Scores of N labels of node v: as many sums, which do not wait for each other.
+template <int N> static void label_scores(const Design &design, i64 v, const double *w, const i64 *labels, double *out) {
+    const i64 n_labels = design.node_index.shape[1], end = design.x_ptr[v + 1];
+    const i32 *x_col = design.x_col.data, *node_base = design.node_base.data, *node_index = design.node_index.data;
+    const double *x_val = design.x_val.data;
+    i64 k[N];
+    double total[N] = {};
+    for (int a = 0; a < N; a++) k[a] = labels[a];
+    for (i64 q = design.x_ptr[v]; q < end; q++) {
+        const i64 f = x_col[q], base = node_base[f];
+        const double x = x_val[q];
+        if (base >= 0) {
+            for (int a = 0; a < N; a++) total[a] += x * w[base + k[a]];
+        } else {
+            const i32 *index = node_index + f * n_labels;
+            for (int a = 0; a < N; a++) {
+                if (index[k[a]] >= 0) total[a] += x * w[index[k[a]]];
+            }
+        }
+    }
+    for (int a = 0; a < N; a++) out[k[a]] = total[a];
+}
+
 i64 needed_scores(const Design &design, const Planes &planes, i64 j, i64 used, const double *w, const Scratch &scratch) {
     const i64 first = design.node_ptr[j], last = design.node_ptr[j + 1], n_nodes = last - first;
     const i64 n_labels = design.node_index.shape[1], width = scratch.scores.shape[1];
     const i64 step = design.node_step[0], part = design.node_step[1];
-    const i32 *pool = planes.pool.data + planes.pool_ptr[j], *truth = design.truth.data, *node_base = design.node_base.data;
-    const i32 *x_col = design.x_col.data, *node_index = design.node_index.data;
+    const i32 *pool = planes.pool.data + planes.pool_ptr[j], *truth = design.truth.data, *x_col = design.x_col.data;
     const i64 *x_ptr = design.x_ptr.data;
     const double *x_val = design.x_val.data;
     u8 *wanted = scratch.wanted.data, *active = scratch.active.data;
@@ -80,27 +102,20 @@ i64 needed_scores(const Design &design, const Planes &planes, i64 j, i64 used, c
             continue;
         }
         work += 3 * size * n;
-        for (i64 i = 0; i < n; i++) {
-            const i64 k = chosen[i];
-            double total = 0.0;
-            if (part) {
-                const i64 r = v * step + k, end = x_ptr[r + 1];
+        if (part) {
+            for (i64 i = 0; i < n; i++) {
+                const i64 k = chosen[i], r = v * step + k, end = x_ptr[r + 1];
+                double total = 0.0;
                 for (i64 q = x_ptr[r]; q < end; q++) total += x_val[q] * w[x_col[q]];
-            } else {
-                const i64 end = x_ptr[v + 1];
-                const double *own = w + k;
-                for (i64 q = x_ptr[v]; q < end; q++) {
-                    const i64 f = x_col[q], base = node_base[f];
-                    if (base >= 0) {
-                        total += x_val[q] * own[base];
-                    } else {
-                        const i64 p = node_index[f * n_labels + k];
-                        if (p >= 0) total += x_val[q] * w[p];
-                    }
-                }
+                out[k] = total;
             }
-            out[k] = total;
+            continue;
         }
+        i64 i = 0;
+        for (; i + 3 < n; i += 4) label_scores<4>(design, v, w, chosen + i, out);
+        if (n - i == 3) label_scores<3>(design, v, w, chosen + i, out);
+        if (n - i == 2) label_scores<2>(design, v, w, chosen + i, out);
+        if (n - i == 1) label_scores<1>(design, v, w, chosen + i, out);
     }
     return work;
 }
