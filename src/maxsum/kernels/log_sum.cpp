@@ -2,7 +2,7 @@
 //
 // Leaves to root, then back, component by component, in products of exponentials that are scaled node by node: a message takes K^2 multiplications and no
 // exponential. Where numbers leave the safe range (scores that differ by hundreds, -inf) a component is computed anew in logarithms.
-#include "arrays.hpp"
+#include "mix.hpp"
 
 namespace maxsum {
 
@@ -36,21 +36,6 @@ struct Product {
     bool quick;
     double log_z;
 };
-
-// out[m] = sum_k share[k] * rows[k * width + m], summed in the order of k.
-static inline void mix(const double *share, i64 n, const double *rows, i64 width, i64 n_out, double *__restrict out) {
-    for (i64 m = 0; m < n_out; m++) out[m] = 0.0;
-    i64 k = 0;
-    for (; k + 2 <= n; k += 2) {
-        const double a = share[k], b = share[k + 1];
-        const double *__restrict first = rows + k * width, *__restrict second = first + width;
-        for (i64 m = 0; m < n_out; m++) out[m] = (out[m] + a * first[m]) + b * second[m];
-    }
-    if (k < n) {
-        const double a = share[k], *__restrict first = rows + k * width;
-        for (i64 m = 0; m < n_out; m++) out[m] += a * first[m];
-    }
-}
 
 // `log_sums` of component c in scaled products; not quick where they might lose digits, with `edge` untouched.
 static Product products(const Forest &forest, Array<const double, 2> unary, i64 c, const double *amount, const i32 *slot, Array<double, 2> node,
