@@ -10,12 +10,14 @@ static void settle_nodes(Array<const i32> n_states, Array<double, 2> node, i64 f
     for (i64 v = first; v < last; v++) {
         const i64 own = n_states[v];
         double *row = node[v].data, total = 0.0;
-        for (i64 k = 0; k < own; k++) {
-            row[k] = std::max(row[k], 0.0);
-            total += row[k];
+        for (i64 k = 0; k < own; k++) row[k] = std::max(row[k], 0.0);
+        for (i64 k = 0; k < own; k++) total += row[k];
+        if (own < n_labels) std::fill(row + own, row + n_labels, 0.0);
+        if (total > 0.0) {
+            for (i64 k = 0; k < own; k++) row[k] /= total;
+        } else {
+            for (i64 k = 0; k < own; k++) row[k] = 1.0 / double(own);
         }
-        for (i64 k = own; k < n_labels; k++) row[k] = 0.0;
-        for (i64 k = 0; k < own; k++) row[k] = total > 0.0 ? row[k] / total : 1.0 / double(own);
     }
 }
 
@@ -26,10 +28,10 @@ static void add_edge_marginals(Array<const i32, 2> edges, Array<const double, 3>
         double *__restrict one = node[edges(e, 0)].data, *__restrict two = node[edges(e, 1)].data;
         for (i64 k = 0; k < n_labels; k++) {
             const double *row = &edge(e, k, 0);
-            for (i64 m = 0; m < n_labels; m++) {
-                one[k] += row[m];
-                two[m] += row[m];
-            }
+            double sum = one[k];
+            for (i64 m = 0; m < n_labels; m++) sum += row[m];
+            for (i64 m = 0; m < n_labels; m++) two[m] += row[m];
+            one[k] = sum;
         }
     }
 }

@@ -5,18 +5,19 @@
 
 namespace maxsum {
 
-// out[m] = sum_k share[k] * rows[k * width + m] for n_out entries, summed in the order of the n rows, two at a time.
+// out[m] = sum_k share[k] * rows[k * width + m] for n_out entries, summed in the order of the n > 0 rows, two at a time.
 inline void mix(const double *share, i64 n, const double *rows, i64 width, i64 n_out, double *__restrict out) {
-    for (i64 m = 0; m < n_out; m++) out[m] = 0.0;
-    i64 k = 0;
-    for (; k + 2 <= n; k += 2) {
-        const double a = share[k], b = share[k + 1];
-        const double *__restrict first = rows + k * width, *__restrict second = first + width;
-        for (i64 m = 0; m < n_out; m++) out[m] = (out[m] + a * first[m]) + b * second[m];
+    i64 k = n % 2 ? 1 : 2;
+    if (n % 2) {
+        const double a = share[0];
+        for (i64 m = 0; m < n_out; m++) out[m] = a * rows[m];
+    } else {
+        const double a = share[0], b = share[1], *second = rows + width;
+        for (i64 m = 0; m < n_out; m++) out[m] = a * rows[m] + b * second[m];
     }
-    if (k < n) {
-        const double a = share[k], *__restrict first = rows + k * width;
-        for (i64 m = 0; m < n_out; m++) out[m] += a * first[m];
+    for (; k < n; k += 2) {
+        const double a = share[k], b = share[k + 1], *first = rows + k * width, *second = first + width;
+        for (i64 m = 0; m < n_out; m++) out[m] = (out[m] + a * first[m]) + b * second[m];
     }
 }
 

@@ -47,13 +47,19 @@ static void pair_moments(Array<const double, 2> x, Array<const double, 2> y, Arr
                 }
             }
         }
+        const bool dense = n_other > 0 && other[n_other - 1] - other[0] == n_other - 1;
         for (i64 j = indptr[e]; j < indptr[e + 1]; j++) {
             const double factor = 0.5 * weight[e] * values[j];
             double *table = out.data + indices[j] * cells;
             for (i64 a = 0; a < count; a++) {
                 const double share = factor * size[a];
-                double *row = table + place[a] * width;
-                for (i64 b = 0; b < n_other; b++) row[other[b]] += share * amount[b];
+                double *__restrict row = table + place[a] * width;
+                if (dense) {
+                    row += other[0];
+                    for (i64 b = 0; b < n_other; b++) row[b] += share * amount[b];
+                } else {
+                    for (i64 b = 0; b < n_other; b++) row[other[b]] += share * amount[b];
+                }
             }
         }
     }
