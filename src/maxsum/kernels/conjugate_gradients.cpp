@@ -18,10 +18,11 @@ static Pair scaled_residual(Array<const double, 2> r, Array<const double, 2> inv
 
 // Solve Theta x = b on each of the parts part .. n_parts - 1, from the x that is given.
 //
-// `inverse` are the inverses of the diagonal (the preconditioner); r, p and q are work space. A part is done when its residual is at most `tol` times b;
-// residual[i] is what is left, relative. Returns the largest number of iterations.
-static i64 solve_parts(const BlockRows &rows, Array<const double, 2> b, Array<double, 2> x, Array<double, 2> r, Array<double, 2> p, Array<double, 2> q,
-                       Array<const double, 2> inverse, Array<const i64> starts, i64 part, i64 n_parts, double tol, i64 max_iter, Array<double> residual) {
+// `inverse` are the inverses of the diagonal (the preconditioner); r, p and q are work space. A part is done when its residual is at most `tol` times
+// b; residual[i] is what is left, relative. Returns the largest number of iterations.
+static i64 solve_parts(const BlockRows &rows, Array<const double, 2> b, Array<double, 2> x, Array<double, 2> r, Array<double, 2> p,
+                       Array<double, 2> q, Array<const double, 2> inverse, Array<const i64> starts, i64 part, i64 n_parts, double tol, i64 max_iter,
+                       Array<double> residual) {
     const i32 *n_states = rows.n_states.data;
     i64 most = 0;
     for (i64 i = part; i < n_parts; i++) {
@@ -82,8 +83,8 @@ static void block_diagonal(const BlockRows &rows, Array<double, 2> out) {
 }
 
 void bind_conjugate_gradients(nb::module_ &m) {
-    def(m, "solve_parts", solve_parts, "rows"_a, "b"_a, "x"_a, "r"_a, "p"_a, "q"_a, "inverse"_a, "starts"_a, "part"_a, "n_parts"_a, "tol"_a, "max_iter"_a,
-        "residual"_a, "Solve ``Theta x = b`` on each of the parts ``part .. n_parts - 1``, from the ``x`` that is given.");
+    def(m, "solve_parts", solve_parts, "rows"_a, "b"_a, "x"_a, "r"_a, "p"_a, "q"_a, "inverse"_a, "starts"_a, "part"_a, "n_parts"_a, "tol"_a,
+        "max_iter"_a, "residual"_a, "Solve ``Theta x = b`` on each of the parts ``part .. n_parts - 1``, from the ``x`` that is given.");
     def(m, "block_diagonal", block_diagonal, "rows"_a, "out"_a, "The diagonal of the matrix.");
 }
 

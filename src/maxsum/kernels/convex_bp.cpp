@@ -2,15 +2,15 @@
 //
 //     U_eps(phi) = sum_v c_v eps log sum_k exp(q_v(k) / (c_v eps)) + sum_uv c_uv eps log sum_{k,l} exp(g_uv(k, l) / (c_uv eps))
 //
-// of the scores q, g reparametrised by phi. It is convex and smooth in the messages. Its derivative by phi_uv(k) is the marginal of the edge's softmax at k
-// less the softmax of the node. Over all messages at one node it is minimised in closed form: with
-// m_uv(k) = c_uv eps log sum_l exp[(g_uv(k, l) + phi_vu(l)) / (c_uv eps)], all softmaxes at u agree where phi_uv = c_uv S / C - m_uv for
-// S = q_u + sum_v m_uv and C = c_u + sum_v c_uv.
+// of the scores q, g reparametrised by phi. It is convex and smooth in the messages. Its derivative by phi_uv(k) is the marginal of the edge's
+// softmax at k less the softmax of the node. Over all messages at one node it is minimised in closed form: with m_uv(k) = c_uv eps log sum_l
+// exp[(g_uv(k, l) + phi_vu(l)) / (c_uv eps)], all softmaxes at u agree where phi_uv = c_uv S / C - m_uv for S = q_u + sum_v m_uv and C = c_u + sum_v
+// c_uv.
 //
 // Forbidden pairs and excluded labels have probability 0; messages at excluded labels are left alone.
 //
-// `chain_sweep` smooths the chains of TRW-S instead of the single terms: its passes are those of trws.cpp with soft maxima. The exponentials of the tables
-// are computed once a temperature, so a message takes K of them and not K^2.
+// `chain_sweep` smooths the chains of TRW-S instead of the single terms: its passes are those of trws.cpp with soft maxima. The exponentials of the
+// tables are computed once a temperature, so a message takes K of them and not K^2.
 #include "local_polytope.hpp"
 #include "mix.hpp"
 #include "net.hpp"
@@ -48,7 +48,8 @@ double node_beliefs(const Net &net, Array<const double, 3> messages, i64 v, doub
 // Softmax of the reparametrised table of edge e into `table`, whose rows are as long as those of the scores; returns its soft maximum.
 double edge_beliefs(const Net &net, Array<const double, 3> messages, i64 e, double heat, double *__restrict table) {
     const i64 u = net.edges(e, 0), v = net.edges(e, 1), n_first = net.n_states[u], n_second = net.n_states[v], width = net.unary.shape[1];
-    const double weight = net.edge_weight[e], *one = &messages(0, e, 0), *two = &messages(1, e, 0), *here = net.unary[u].data, *there = net.unary[v].data;
+    const double weight = net.edge_weight[e], *one = &messages(0, e, 0), *two = &messages(1, e, 0);
+    const double *here = net.unary[u].data, *there = net.unary[v].data;
     double top = -INF, total = 0.0;
     for (i64 k = 0; k < n_first; k++) {
         const double *scores = &net.tables(net.edge_table[e], k, 0);
@@ -72,13 +73,15 @@ double edge_beliefs(const Net &net, Array<const double, 3> messages, i64 e, doub
 }
 
 // Value of the smoothed height; fills its gradient (2, E, K) by the edge messages and the node beliefs (N, K).
-double smoothed_height(const Net &net, Array<const double, 3> messages, double epsilon, Array<const double> node_count, Array<const double> edge_count,
-                       Array<double, 3> gradient, Array<double, 2> beliefs) {
+double smoothed_height(const Net &net, Array<const double, 3> messages, double epsilon, Array<const double> node_count,
+                       Array<const double> edge_count, Array<double, 3> gradient, Array<double, 2> beliefs) {
     const i64 n_labels = net.unary.shape[1];
     std::vector<double> room(n_labels * n_labels);
     double value = 0.0, *__restrict table = room.data();
     beliefs.fill(0.0);
-    for (i64 v = 0; v < net.n_states.size(); v++) value += node_beliefs(net, messages, v, std::max(node_count[v] * epsilon, COLDEST), beliefs[v].data);
+    for (i64 v = 0; v < net.n_states.size(); v++) {
+        value += node_beliefs(net, messages, v, std::max(node_count[v] * epsilon, COLDEST), beliefs[v].data);
+    }
     for (i64 e = 0; e < net.edges.size(); e++) {
         const i64 u = net.edges(e, 0), v = net.edges(e, 1), n_first = net.n_states[u], n_second = net.n_states[v];
         value += edge_beliefs(net, messages, e, std::max(edge_count[e] * epsilon, COLDEST), table);
@@ -95,8 +98,8 @@ double smoothed_height(const Net &net, Array<const double, 3> messages, double e
     return value;
 }
 
-// out[k] = heat log sum_l exp((g(k, l) + message(l)) / heat) for the labels k at end `side` of an edge; `own` and `others` are the scores of the nodes there
-// and at the other end.
+// out[k] = heat log sum_l exp((g(k, l) + message(l)) / heat) for the labels k at end `side` of an edge; `own` and `others` are the scores of the
+// nodes there and at the other end.
 void soft_push(const double *table, i64 width, double weight, i64 side, const double *message, const double *own, const double *others, i64 n_own,
                i64 n_other, double heat, double *__restrict row, double *__restrict out) {
     const double cold = 1.0 / heat;
@@ -121,7 +124,8 @@ void soft_push(const double *table, i64 width, double weight, i64 side, const do
 }
 
 // Minimise the smoothed height over the messages of each node in turn, in place.
-void star_sweep(const Net &net, Array<double, 3> messages, double epsilon, Array<const double> node_count, Array<const double> edge_count, Flag forward) {
+void star_sweep(const Net &net, Array<double, 3> messages, double epsilon, Array<const double> node_count, Array<const double> edge_count,
+                Flag forward) {
     const i64 n_nodes = net.unary.shape[0], n_labels = net.unary.shape[1], width = net.tables.shape[2];
     i64 degree = 0;
     for (i64 v = 0; v < n_nodes; v++) degree = std::max(degree, net.ptr[v + 1] - net.ptr[v]);
@@ -159,8 +163,10 @@ void star_sweep(const Net &net, Array<double, 3> messages, double epsilon, Array
 
 // Score of a point of the local polytope: a lower bound on the value of its linear program.
 //
-// The node beliefs are kept, and those of each edge are moved to them by `settle_table`. Where this puts weight on a forbidden pair the answer is -inf.
-double relaxed_value(const Net &net, Array<const double, 3> messages, double epsilon, Array<const double> edge_count, Array<const double, 2> beliefs) {
+// The node beliefs are kept, and those of each edge are moved to them by `settle_table`. Where this puts weight on a forbidden pair the answer is
+// -inf.
+double relaxed_value(const Net &net, Array<const double, 3> messages, double epsilon, Array<const double> edge_count,
+                     Array<const double, 2> beliefs) {
     const i64 n_labels = net.unary.shape[1];
     std::vector<double> room((n_labels + 3) * n_labels);
     double *lack = room.data(), *lacking = lack + n_labels, *scale = lacking + n_labels, *table = scale + n_labels, value = 0.0;
@@ -312,8 +318,9 @@ template <int CONSTANT> double sweep(const Chains &chains, double epsilon, bool 
 
 // One pass of TRW-S with soft maxima.
 //
-// bank[bank_of[e]] are the exponentials of the scores of edge e less their largest peaks[bank_of[e]]; `turned` is the bank transposed, or empty. `visited`
-// gets, for each node, its share of the reparametrised scores when it is visited: its beliefs are their softmax. Returns the smoothed bound.
+// bank[bank_of[e]] are the exponentials of the scores of edge e less their largest peaks[bank_of[e]]; `turned` is the bank transposed, or empty.
+// `visited` gets, for each node, its share of the reparametrised scores when it is visited: its beliefs are their softmax. Returns the smoothed
+// bound.
 double chain_sweep(Array<const double, 2> unary, Array<const i32, 2> edges, Array<const i32> edge_table, Array<const double> edge_weight,
                    Array<const double, 3> tables, Array<const i64> ptr, Array<const i32> adj_edge, Array<const i8> adj_side, Array<const i32> bank_of,
                    Array<const double, 3> bank, Array<const double, 3> turned, Array<const double> peaks, Array<double, 3> messages,
@@ -330,10 +337,10 @@ double chain_sweep(Array<const double, 2> unary, Array<const i32, 2> edges, Arra
     }
 }
 
-// After a pass: node beliefs, and messages `joined` for which the softmax of an edge's table is its belief. Returns the largest change of a node belief since
-// `beliefs` was filled last.
-double chain_beliefs(Array<const double, 2> unary, Array<const i32, 2> edges, Array<const double, 3> messages, Array<const double, 2> visited, double epsilon,
-                     Flag forward, Array<double, 3> joined, Array<double, 2> beliefs) {
+// After a pass: node beliefs, and messages `joined` for which the softmax of an edge's table is its belief. Returns the largest change of a node
+// belief since `beliefs` was filled last.
+double chain_beliefs(Array<const double, 2> unary, Array<const i32, 2> edges, Array<const double, 3> messages, Array<const double, 2> visited,
+                     double epsilon, Flag forward, Array<double, 3> joined, Array<double, 2> beliefs) {
     const i64 n_nodes = unary.shape[0], n_labels = unary.shape[1];
     std::vector<double> room(n_labels);
     double change = 0.0, *__restrict fresh = room.data();
@@ -353,7 +360,8 @@ double chain_beliefs(Array<const double, 2> unary, Array<const i32, 2> edges, Ar
     }
     for (i64 e = 0; e < edges.size(); e++) {
         const i64 last = (edges(e, 1) > edges(e, 0)) == forward ? 1 : 0, v = edges(e, last);
-        const double *scores = unary[v].data, *shares = visited[v].data, *first_message = &messages(1 - last, e, 0), *last_message = &messages(last, e, 0);
+        const double *scores = unary[v].data, *shares = visited[v].data;
+        const double *first_message = &messages(1 - last, e, 0), *last_message = &messages(last, e, 0);
         double *__restrict to_first = &joined(1 - last, e, 0), *__restrict to_last = &joined(last, e, 0);
         for (i64 k = 0; k < n_labels; k++) {
             to_first[k] = first_message[k];
@@ -372,8 +380,9 @@ void bind_convex_bp(nb::module_ &m) {
         "Minimise the smoothed height over the messages of each node in turn, in place.");
     def(m, "relaxed_value", relaxed_value, "net"_a, "messages"_a, "epsilon"_a, "edge_count"_a, "beliefs"_a,
         "Score of a point of the local polytope: a lower bound on the value of its linear program.");
-    def(m, "chain_sweep", chain_sweep, "unary"_a, "edges"_a, "edge_table"_a, "edge_weight"_a, "tables"_a, "ptr"_a, "adj_edge"_a, "adj_side"_a, "bank_of"_a,
-        "bank"_a, "turned"_a, "peaks"_a, "messages"_a, "visited"_a, "epsilon"_a, "forward"_a, "One pass of TRW-S with soft maxima; returns the smoothed bound.");
+    def(m, "chain_sweep", chain_sweep, "unary"_a, "edges"_a, "edge_table"_a, "edge_weight"_a, "tables"_a, "ptr"_a, "adj_edge"_a, "adj_side"_a,
+        "bank_of"_a, "bank"_a, "turned"_a, "peaks"_a, "messages"_a, "visited"_a, "epsilon"_a, "forward"_a,
+        "One pass of TRW-S with soft maxima; returns the smoothed bound.");
     def(m, "chain_beliefs", chain_beliefs, "unary"_a, "edges"_a, "messages"_a, "visited"_a, "epsilon"_a, "forward"_a, "joined"_a, "beliefs"_a,
         "After a pass: node beliefs, and messages ``joined`` for which the softmax of an edge's table is its belief; returns the change of beliefs.");
 }

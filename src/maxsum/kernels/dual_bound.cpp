@@ -1,7 +1,7 @@
 // Kernels of the dual bound inside learning: trees on copies of nodes, their best labellings, and what those mean as planes.
 //
-// A *copy* is a node in one of the trees. The copies of tree c are starts[c] .. starts[c + 1] - 1, parents first. Labels are int8 where there are fewer
-// than 128, int32 elsewhere.
+// A *copy* is a node in one of the trees. The copies of tree c are starts[c] .. starts[c + 1] - 1, parents first. Labels are int8 where there are
+// fewer than 128, int32 elsewhere.
 #include "design.hpp"
 
 namespace maxsum {
@@ -29,7 +29,8 @@ MAXSUM_RECORD_CASTER(Copies)
 namespace maxsum {
 
 // Scores of the copies of the examples first .. last - 1: a share of their node's, and the messages.
-static void share_scores(const Copies &copies, Array<const double, 2> scores, Array<const double, 2> phi, i64 first, i64 last, Array<double, 2> theta) {
+static void share_scores(const Copies &copies, Array<const double, 2> scores, Array<const double, 2> phi, i64 first, i64 last,
+                         Array<double, 2> theta) {
     const i64 n_labels = scores.shape[1], begin = copies.starts[copies.tree_ptr[first]], end = copies.starts[copies.tree_ptr[last]];
     const i32 *owner = copies.owner.data, *free = copies.free.data, *low = copies.last.data;
     for (i64 i = begin; i < end; i++) {
@@ -58,7 +59,8 @@ template <class L> struct Trees {
 };
 
 // out[m] = max_k theta[k] + weight * rows[k * K + m], four rows at a time.
-template <int CONSTANT> inline void tree_message(const double *theta, i64 n, double weight, const double *rows, i64 n_labels, double *__restrict out) {
+template <int CONSTANT>
+inline void tree_message(const double *theta, i64 n, double weight, const double *rows, i64 n_labels, double *__restrict out) {
     const i64 K = CONSTANT > 0 ? CONSTANT : n_labels;
     i64 k = 0;
     for (i64 m = 0; m < K; m++) out[m] = -INF;
@@ -118,14 +120,15 @@ template <int CONSTANT, class L> static void best(const Trees<L> trees, i64 n_la
     }
 }
 
-// Best labellings of the trees first .. last - 1 and their scores, by dynamic programming; arrays are flat. `theta` holds the scores of the copies and is
-// overwritten.
+// Best labellings of the trees first .. last - 1 and their scores, by dynamic programming; arrays are flat. `theta` holds the scores of the copies
+// and is overwritten.
 template <class L>
 static void best_labellings(Array<const i64> starts, Array<const i32> n_states, Array<const i32> edges, Array<const i32> parent_edge,
                             Array<const i8> parent_side, Array<const i32> edge_table, Array<const double> edge_weight, Array<const double> tables,
-                            Array<const double> turned, i64 n_labels, i64 first, i64 last, Array<double> theta, Array<L> labels, Array<double> value) {
-    const Trees<L> trees{starts.data,      n_states.data,    edges.data,  parent_edge.data, parent_side.data, edge_table.data,
-                         edge_weight.data, tables.data, turned.data, theta.data,       labels.data,      value.data};
+                            Array<const double> turned, i64 n_labels, i64 first, i64 last, Array<double> theta, Array<L> labels,
+                            Array<double> value) {
+    const Trees<L> trees{starts.data,      n_states.data, edges.data,  parent_edge.data, parent_side.data, edge_table.data,
+                         edge_weight.data, tables.data,   turned.data, theta.data,       labels.data,      value.data};
     switch (n_labels) {
     case 2: return best<2>(trees, n_labels, first, last);
     case 3: return best<3>(trees, n_labels, first, last);
@@ -192,8 +195,8 @@ static double shared_difference(const Design &design, const Copies &copies, i64 
     return loss;
 }
 
-// The part of a subgradient in the messages of example j: +1 at (row, plus), -1 at (row, minus). Returns how many rows there are: those whose two copies
-// have different labels.
+// The part of a subgradient in the messages of example j: +1 at (row, plus), -1 at (row, minus). Returns how many rows there are: those whose two
+// copies have different labels.
 template <class L>
 static i64 disagreements(const Copies &copies, i64 j, Array<const L> labels, Array<i32> row, Array<L> plus, Array<L> minus) {
     i64 n = 0;
@@ -211,7 +214,9 @@ static i64 disagreements(const Copies &copies, i64 j, Array<const L> labels, Arr
 template <class L>
 static void add_labelling(const Copies &copies, const Design &design, double weight, i64 j, Array<const L> labels, Array<double, 2> node,
                           Array<double, 3> edge) {
-    for (i64 i = copies.starts[copies.tree_ptr[j]], end = copies.starts[copies.tree_ptr[j + 1]]; i < end; i++) node(copies.owner[i], labels[i]) += weight;
+    for (i64 i = copies.starts[copies.tree_ptr[j]], end = copies.starts[copies.tree_ptr[j + 1]]; i < end; i++) {
+        node(copies.owner[i], labels[i]) += weight;
+    }
     for (i64 e = design.edge_ptr[j], end = design.edge_ptr[j + 1]; e < end; e++) {
         edge(e, labels[copies.edges(e, 0)], labels[copies.edges(e, 1)]) += weight;
     }
@@ -219,8 +224,8 @@ static void add_labelling(const Copies &copies, const Design &design, double wei
 
 // <phi, s_i> of the stored subgradients of one block (of all if it is -1), 0 for the others; row r of a subgradient counts weight[r] times.
 template <class L>
-static void message_products(Array<const i32> row, Array<const L> plus, Array<const L> minus, Array<const i64> ptr, Array<const i64> blocks, i64 block,
-                             Array<const double, 2> phi, Array<const double> weight, Array<double> out) {
+static void message_products(Array<const i32> row, Array<const L> plus, Array<const L> minus, Array<const i64> ptr, Array<const i64> blocks,
+                             i64 block, Array<const double, 2> phi, Array<const double> weight, Array<double> out) {
     for (i64 i = 0; i + 1 < ptr.size(); i++) {
         double total = 0.0;
         if (block < 0 || blocks[i] == block) {
@@ -252,7 +257,8 @@ using StoredPlanes = std::tuple<Array<const i64>, Array<const i64>, Array<const 
                                 Array<const i32>, Array<const i64>, Array<const double>, Array<const double, 2>>;
 
 // Add the mixture of labellings that each tree has to the tables; a node is the mean of its copies.
-static void add_tree_labellings(const Copies &copies, const StoredPlanes &planes, Array<const double> c, Array<double, 2> node, Array<double, 3> edge) {
+static void add_tree_labellings(const Copies &copies, const StoredPlanes &planes, Array<const double> c, Array<double, 2> node,
+                                Array<double, 3> edge) {
     const auto &[slot_ptr, used, alpha, offset, age, pool_ptr, pool, gram_ptr, gram, vector] = planes;
     for (i64 t = 0; t < used.size(); t++) {
         const i64 first = copies.starts[t], size = copies.starts[t + 1] - first;
@@ -272,8 +278,8 @@ static void add_tree_labellings(const Copies &copies, const StoredPlanes &planes
 }
 
 template <class L> static void bind_labelled(nb::module_ &m) {
-    def(m, "best_labellings", best_labellings<L>, "starts"_a, "n_states"_a, "edges"_a, "parent_edge"_a, "parent_side"_a, "edge_table"_a, "edge_weight"_a,
-        "tables"_a, "turned"_a, "n_labels"_a, "first"_a, "last"_a, "theta"_a, "labels"_a, "value"_a,
+    def(m, "best_labellings", best_labellings<L>, "starts"_a, "n_states"_a, "edges"_a, "parent_edge"_a, "parent_side"_a, "edge_table"_a,
+        "edge_weight"_a, "tables"_a, "turned"_a, "n_labels"_a, "first"_a, "last"_a, "theta"_a, "labels"_a, "value"_a,
         "Best labellings of the trees ``first .. last - 1`` and their scores, by dynamic programming; arrays are flat.");
     def(m, "shared_difference", shared_difference<L>, "design"_a, "copies"_a, "j"_a, "labels"_a, "dense"_a,
         "Add the difference of features of the truth and of ``labels`` to ``dense``, every copy with its share; returns the loss, shared alike.");

@@ -49,8 +49,8 @@ static void settle_edges(Array<const i32, 2> edges, Array<const double, 2> node,
 }
 
 // Add sum_j c_j (Psi(y_j) - Psi(mu_j)) of the examples first .. last - 1 to `out`; returns sum_j c_j <L_j, mu_j>.
-static double expected_difference(const Design &design, Array<const double> c, Array<const double, 2> node, Array<const double, 3> edge, i64 first, i64 last,
-                                  Array<double> out_array) {
+static double expected_difference(const Design &design, Array<const double> c, Array<const double, 2> node, Array<const double, 3> edge, i64 first,
+                                  i64 last, Array<double> out_array) {
     const i64 n_labels = design.loss.shape[1];
     double value = 0.0, *out = out_array.data;
     for (i64 j = first; j < last; j++) {

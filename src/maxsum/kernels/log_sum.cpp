@@ -1,7 +1,7 @@
 // Sums over all labellings of a forest: log Z = log sum_y exp F(y) with the marginals of nodes and edges.
 //
-// Leaves to root, then back, component by component, in products of exponentials that are scaled node by node: a message takes K^2 multiplications and no
-// exponential. Where numbers leave the safe range (scores that differ by hundreds, -inf) a component is computed anew in logarithms.
+// Leaves to root, then back, component by component, in products of exponentials that are scaled node by node: a message takes K^2 multiplications
+// and no exponential. Where numbers leave the safe range (scores that differ by hundreds, -inf) a component is computed anew in logarithms.
 #include "mix.hpp"
 
 namespace maxsum {
@@ -44,7 +44,8 @@ static Product products(const Forest &forest, Array<const double, 2> unary, i64 
               *table_of = forest.table_of.data;
     const i8 *parent_side = forest.parent_side.data;
     const double *bank = forest.bank.data, *turned = forest.turned.data, *peaks = forest.peaks.data;
-    const i64 first = forest.starts[c], last = forest.starts[c + 1], width = unary.shape[1], step = forest.bank.shape[2], cells = forest.bank.shape[1] * step;
+    const i64 first = forest.starts[c], last = forest.starts[c + 1];
+    const i64 width = unary.shape[1], step = forest.bank.shape[2], cells = forest.bank.shape[1] * step;
     double log_z = 0.0;
     for (i64 i = first; i < last; i++) {
         const i64 v = order[i], own = n_states[v];
@@ -139,7 +140,8 @@ static double logarithms(const Forest &forest, Array<const double, 2> unary, i64
     }
     for (i64 k = 0; k < n_states[root]; k++) node(root, k) = node(root, k) > -INF ? std::exp(node(root, k) - log_z) : 0.0;
     for (i64 i = first + 1; i < last; i++) {
-        const i64 v = order[i], e = forest.parent_edge[v], side = forest.parent_side[v], own = n_states[v], p = forest.edges(e, 1 - side), s = slot[e];
+        const i64 v = order[i], e = forest.parent_edge[v], side = forest.parent_side[v], own = n_states[v];
+        const i64 p = forest.edges(e, 1 - side), s = slot[e];
         const i64 by_own = side == 0 ? width : 1, by_other = side == 0 ? 1 : width;
         const double weight = amount[e], *table = forest.tables[forest.table_of[e]].data;
         for (i64 k = 0; k < own; k++) {
@@ -160,8 +162,8 @@ static double logarithms(const Forest &forest, Array<const double, 2> unary, i64
 
 // log Z of the components first .. last - 1 into `log_z`, and their marginals.
 //
-// `node` (N, K) gets the marginals of nodes, 0 for labels that do not exist; amount[e] times the marginals of edge e is added to edge[slot[e]], so that
-// edges which share a table can share a sum. `up` (N, K) is work space. A component without any labelling has -inf and marginals 0.
+// `node` (N, K) gets the marginals of nodes, 0 for labels that do not exist; amount[e] times the marginals of edge e is added to edge[slot[e]], so
+// that edges which share a table can share a sum. `up` (N, K) is work space. A component without any labelling has -inf and marginals 0.
 static void log_sums(const Forest &forest, Array<const double, 2> unary, Array<const double> amount, Array<const i32> slot, i64 first, i64 last,
                      Array<double, 2> node, Array<double, 2> up, Array<double, 3> edge, Array<double> log_z) {
     const i64 n_labels = unary.shape[1];
@@ -176,8 +178,8 @@ static void log_sums(const Forest &forest, Array<const double, 2> unary, Array<c
     }
 }
 
-// Edges in as few classes as a greedy choice finds, such that in each class no node has two edges to lower or two to higher nodes: a class is a set of
-// monotone chains. `later` is work space (2, n_nodes, at least 2 * degree / 64 + 2) of zeros.
+// Edges in as few classes as a greedy choice finds, such that in each class no node has two edges to lower or two to higher nodes: a class is a set
+// of monotone chains. `later` is work space (2, n_nodes, at least 2 * degree / 64 + 2) of zeros.
 static Owned<i32> chain_colours(i64, Array<const i32, 2> edges, Array<i64, 3> later) {
     Owned<i32> colours(edges.size());
     for (i64 e = 0; e < edges.size(); e++) {
@@ -248,8 +250,8 @@ void bind_log_sum(nb::module_ &m) {
         "Logarithms of the sums over labellings of the components ``first .. last - 1`` into ``log_z``, and their marginals.");
     def(m, "chain_colours", chain_colours, "n_nodes"_a, "edges"_a, "later"_a,
         "Edges in as few classes as a greedy choice finds, such that in each class no node has two edges to lower or two to higher nodes.");
-    def(m, "reweighted_sweep", reweighted_sweep, "net"_a, "unary"_a, "tables"_a, "table_of"_a, "rho"_a, "messages"_a, "first"_a, "last"_a, "forward"_a,
-        "Tree-reweighted messages through the nodes ``first .. last - 1`` in turn, to higher nodes (``forward``) or to lower ones.");
+    def(m, "reweighted_sweep", reweighted_sweep, "net"_a, "unary"_a, "tables"_a, "table_of"_a, "rho"_a, "messages"_a, "first"_a, "last"_a,
+        "forward"_a, "Tree-reweighted messages through the nodes ``first .. last - 1`` in turn, to higher nodes (``forward``) or to lower ones.");
 }
 
 } // namespace maxsum

@@ -4,8 +4,8 @@
 namespace maxsum {
 
 // out[i] = <theta, mu> + <mu, Theta mu> / 2 of the parts first .. last - 1.
-static void energies(const BlockRows &rows, Array<const double, 2> theta, Array<const double, 2> mu, Array<double, 2> work, Array<const i64> starts, i64 first,
-                     i64 last, Array<double> out) {
+static void energies(const BlockRows &rows, Array<const double, 2> theta, Array<const double, 2> mu, Array<double, 2> work, Array<const i64> starts,
+                     i64 first, i64 last, Array<double> out) {
     for (i64 i = first; i < last; i++) {
         const double square = std::get<0>(multiply(rows, mu, work, starts[i], starts[i + 1]));
         double linear = 0.0;
@@ -22,8 +22,9 @@ static void energies(const BlockRows &rows, Array<const double, 2> theta, Array<
 // out[p] += sum_e c_e f_ep z_e z'_e' / 2 over the edges first .. last - 1.
 //
 // z_e = (x_u, x_v) and z'_e = (y_u, y_v) stack the rows of both ends, the second end from row K on; entries of zero cost nothing.
-static void pair_moments(Array<const double, 2> x, Array<const double, 2> y, Array<const i32, 2> edges, Array<const i32> n_states, Array<const i64> indptr,
-                         Array<const i64> indices, Array<const double> values, Array<const double> weight, i64 first, i64 last, Array<double, 3> out) {
+static void pair_moments(Array<const double, 2> x, Array<const double, 2> y, Array<const i32, 2> edges, Array<const i32> n_states,
+                         Array<const i64> indptr, Array<const i64> indices, Array<const double> values, Array<const double> weight, i64 first,
+                         i64 last, Array<double, 3> out) {
     const i64 n_labels = x.shape[1], width = out.shape[2], cells = out.shape[1] * width;
     std::vector<i64> places(4 * n_labels);
     std::vector<double> sizes(4 * n_labels);
@@ -68,8 +69,8 @@ static void pair_moments(Array<const double, 2> x, Array<const double, 2> y, Arr
 void bind_moments(nb::module_ &m) {
     def(m, "energies", energies, "rows"_a, "theta"_a, "mu"_a, "work"_a, "starts"_a, "first"_a, "last"_a, "out"_a,
         "``out[i]``: the energy of the parts ``first .. last - 1``.");
-    def(m, "pair_moments", pair_moments, "x"_a, "y"_a, "edges"_a, "n_states"_a, "indptr"_a, "indices"_a, "values"_a, "weight"_a, "first"_a, "last"_a, "out"_a,
-        "Add half the second moments of the edges ``first .. last - 1``, each times its weight and its features, to ``out``.");
+    def(m, "pair_moments", pair_moments, "x"_a, "y"_a, "edges"_a, "n_states"_a, "indptr"_a, "indices"_a, "values"_a, "weight"_a, "first"_a, "last"_a,
+        "out"_a, "Add half the second moments of the edges ``first .. last - 1``, each times its weight and its features, to ``out``.");
 }
 
 } // namespace maxsum

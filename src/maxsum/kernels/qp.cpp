@@ -1,7 +1,7 @@
 // Spectral projected gradient with conjugate directions for a convex quadratic over a product of simplices.
 //
-// All vectors are (N, K) arrays, one simplex a row; only the first n_states[v] entries of row v are ever touched. A label is forbidden by a linear cost of
-// FORBIDDEN, so large that its entry stays at zero and so small that nothing overflows.
+// All vectors are (N, K) arrays, one simplex a row; only the first n_states[v] entries of row v are ever touched. A label is forbidden by a linear
+// cost of FORBIDDEN, so large that its entry stays at zero and so small that nothing overflows.
 //
 // Most rows soon rest at a corner that the gradient does not leave. Bits in `live` (N,) say what of a row is not zero: PULLED (pull), BACKED (back),
 // STEPPED (step); CORNER marks those at rest. `low` (N,) holds the smallest entries of the gradient. Rows of zeros are neither read nor written.
@@ -118,8 +118,8 @@ inline Move move(const double *mu, const double *grad, double low, double *step,
 }
 
 // pull = P(mu - alpha grad) - mu; returns <grad, pull> and <pull, pull>.
-Pair direction(Array<const double, 2> mu, Array<const double, 2> grad, Array<const i32> n_states, i64 first, i64 last, double alpha, Array<double, 2> pull,
-               Array<const double> low, Array<u8> live, Array<double> z_room, Array<double> work) {
+Pair direction(Array<const double, 2> mu, Array<const double, 2> grad, Array<const i32> n_states, i64 first, i64 last, double alpha,
+               Array<double, 2> pull, Array<const double> low, Array<u8> live, Array<double> z_room, Array<double> work) {
     double slope = 0.0, square = 0.0, *__restrict z = z_room.data;
     for (i64 v = first; v < last; v++) {
         const i64 n = n_states[v];
@@ -143,8 +143,8 @@ Pair direction(Array<const double, 2> mu, Array<const double, 2> grad, Array<con
 
 // mu += length * step, grad += length * turn; value, Frank-Wolfe gap and their scale go to `state`.
 //
-// The gap sum_v sum_k mu_v(k) (grad_v(k) - min_l grad_v(l)) is summed from terms that are not negative. Rows are rescaled to the sum 1, which they lose to
-// rounding only.
+// The gap sum_v sum_k mu_v(k) (grad_v(k) - min_l grad_v(l)) is summed from terms that are not negative. Rows are rescaled to the sum 1, which they
+// lose to rounding only.
 void advance(Array<double, 2> mu, Array<double, 2> grad, Array<const double, 2> step, Array<const double, 2> turn, Array<const double, 2> theta,
              Array<const i32> n_states, i64 first, i64 last, double length, Array<double> low, Array<u8> live, Array<double> state) {
     double value = 0.0, gap = 0.0, size = 0.0;
@@ -209,8 +209,8 @@ bool is_done(Array<const double> state, double tol) {
 
 // Length of the step and the next spectral step, both without a further product.
 //
-// Along the step the energy is E + lambda s + lambda^2 c / 2; the length is its minimiser, at most 1. The next spectral step is a little above the longer
-// one of Barzilai and Borwein, <step, step> / <step, Theta step>, so that the minimiser lies within the step most of the time.
+// Along the step the energy is E + lambda s + lambda^2 c / 2; the length is its minimiser, at most 1. The next spectral step is a little above the
+// longer one of Barzilai and Borwein, <step, step> / <step, Theta step>, so that the minimiser lies within the step most of the time.
 double search(double slope, double square, double curvature, Array<double> state) {
     const double alpha = state[ALPHA], longest = 1e10 * alpha;
     state[LAST] = alpha;
@@ -273,8 +273,8 @@ Pair conjugate(Array<const double, 2> mu, Array<const double, 2> grad, Array<con
 
 // Whether a step, its product and their inner product show a negative curvature that is not rounding.
 //
-// A step in the null space has a product of nothing but rounding, so the curvature is also compared with the largest ratio of a product to its vector that
-// was seen.
+// A step in the null space has a product of nothing but rounding, so the curvature is also compared with the largest ratio of a product to its vector
+// that was seen.
 bool is_indefinite(double square, double curvature, double turn_square, Array<double> state) {
     if (square > 0.0) state[NORM] = std::max(state[NORM], std::sqrt(turn_square / square));
     if (curvature < -1e-7 * std::sqrt(square * turn_square) && curvature < -1e-12 * state[NORM] * square) {
@@ -285,8 +285,8 @@ bool is_indefinite(double square, double curvature, double turn_square, Array<do
 }
 
 // Fill `state` from a gradient that was just computed.
-void begin(Array<double, 2> mu, Array<double, 2> grad, Array<const double, 2> theta, Array<const i32> n_states, i64 first, i64 last, Array<double> low,
-           Array<u8> live, Array<double> state) {
+void begin(Array<double, 2> mu, Array<double, 2> grad, Array<const double, 2> theta, Array<const i32> n_states, i64 first, i64 last,
+           Array<double> low, Array<u8> live, Array<double> state) {
     advance(mu, grad, mu, mu, theta, n_states, first, last, 0.0, low, live, state);
     double square = 0.0, turn_square = 0.0;
     for (i64 v = first; v < last; v++) {
@@ -315,11 +315,11 @@ void gradient(const BlockRows &rows, Array<const double, 2> theta, Array<const d
 
 // Up to n_steps iterations on each of the parts part .. n_parts - 1 that still runs; returns how many still do.
 //
-// Part i is the nodes starts[i] .. starts[i + 1] - 1, which no block joins to others; each part has its own step lengths and states[i]. The gradient is
-// carried from product to product, and computed anew from time to time and before the end is declared.
-i64 descend(const BlockRows &rows, Array<const double, 2> theta, Array<double, 2> mu, Array<double, 2> grad, Array<double, 2> pull, Array<double, 2> back,
-            Array<double, 2> step, Array<double, 2> turn, Array<double> low, Array<u8> live, Array<const i64> starts, i64 part, i64 n_parts, double tol,
-            i64 n_steps, i64 max_iter, Array<double, 2> states) {
+// Part i is the nodes starts[i] .. starts[i + 1] - 1, which no block joins to others; each part has its own step lengths and states[i]. The gradient
+// is carried from product to product, and computed anew from time to time and before the end is declared.
+i64 descend(const BlockRows &rows, Array<const double, 2> theta, Array<double, 2> mu, Array<double, 2> grad, Array<double, 2> pull,
+            Array<double, 2> back, Array<double, 2> step, Array<double, 2> turn, Array<double> low, Array<u8> live, Array<const i64> starts,
+            i64 part, i64 n_parts, double tol, i64 n_steps, i64 max_iter, Array<double, 2> states) {
     Owned<double> z(mu.shape[1]), work(mu.shape[1]);
     i64 running = 0;
     for (i64 i = part; i < n_parts; i++) {
@@ -401,13 +401,14 @@ void bind_qp(nb::module_ &m) {
         "``<x, y>`` and ``<y, y>``: what `multiply` returns, for a product that was made elsewhere.");
     def(m, "direction", direction, "mu"_a, "grad"_a, "n_states"_a, "first"_a, "last"_a, "alpha"_a, "pull"_a, "low"_a, "live"_a, "z"_a, "work"_a,
         "``pull = P(mu - alpha grad) - mu``; returns ``<grad, pull>`` and ``<pull, pull>``.");
-    def(m, "advance", advance, "mu"_a, "grad"_a, "step"_a, "turn"_a, "theta"_a, "n_states"_a, "first"_a, "last"_a, "length"_a, "low"_a, "live"_a, "state"_a,
-        "``mu += length * step``, ``grad += length * turn``; value, Frank-Wolfe gap and their scale go to ``state``.");
-    def(m, "is_done", is_done, "state"_a, "tol"_a, "Whether the gap is at most ``tol`` of the value, at most what is allowed, or nothing but rounding.");
+    def(m, "advance", advance, "mu"_a, "grad"_a, "step"_a, "turn"_a, "theta"_a, "n_states"_a, "first"_a, "last"_a, "length"_a, "low"_a, "live"_a,
+        "state"_a, "``mu += length * step``, ``grad += length * turn``; value, Frank-Wolfe gap and their scale go to ``state``.");
+    def(m, "is_done", is_done, "state"_a, "tol"_a,
+        "Whether the gap is at most ``tol`` of the value, at most what is allowed, or nothing but rounding.");
     def(m, "search", search, "slope"_a, "square"_a, "curvature"_a, "state"_a,
         "Length of the step and the next spectral step, both without a further product.");
-    def(m, "conjugate", conjugate, "mu"_a, "grad"_a, "pull"_a, "back"_a, "step"_a, "n_states"_a, "first"_a, "last"_a, "slope"_a, "square"_a, "state"_a,
-        "low"_a, "live"_a, "z"_a, "work"_a,
+    def(m, "conjugate", conjugate, "mu"_a, "grad"_a, "pull"_a, "back"_a, "step"_a, "n_states"_a, "first"_a, "last"_a, "slope"_a, "square"_a,
+        "state"_a, "low"_a, "live"_a, "z"_a, "work"_a,
         "Turn the step of the projected gradient, ``pull``, by the last ``step``, which it replaces; returns slope and square.");
     def(m, "is_indefinite", is_indefinite, "square"_a, "curvature"_a, "turn_square"_a, "state"_a,
         "Whether a step, its product and their inner product show a negative curvature that is not rounding.");

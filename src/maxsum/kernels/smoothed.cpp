@@ -1,9 +1,9 @@
-// LP-M3N with soft maxima: every max_k theta(k) of the dual bound (3) of Franc & Laskov 2011 becomes epsilon log sum_k exp(theta(k) / epsilon), for nodes
-// and for edges (Hazan & Urtasun 2010, counting numbers 1).
+// LP-M3N with soft maxima: every max_k theta(k) of the dual bound (3) of Franc & Laskov 2011 becomes epsilon log sum_k exp(theta(k) / epsilon), for
+// nodes and for edges (Hazan & Urtasun 2010, counting numbers 1).
 //
 // The gradient is a difference of beliefs: softmaxes of nodes, and of edges with their two marginals. Over the messages at one node the minimum has a
-// closed form (see convex_bp.cpp). Tables come as exponentials bank[b] = exp((table - peak[b]) / epsilon), so that a message takes K exponentials and K
-// logarithms, not K^2; where those underflow, everything is computed anew from the tables.
+// closed form (see convex_bp.cpp). Tables come as exponentials bank[b] = exp((table - peak[b]) / epsilon), so that a message takes K exponentials and
+// K logarithms, not K^2; where those underflow, everything is computed anew from the tables.
 #include "local_polytope.hpp"
 #include "mix.hpp"
 
@@ -112,7 +112,8 @@ struct Slacks {
     double value, hard;
 };
 
-// Softmaxes of the nodes of example j into `beliefs`; returns the sum of (soft maximum less score of the truth), and of (maximum less score of the truth).
+// Softmaxes of the nodes of example j into `beliefs`; returns the sum of (soft maximum less score of the truth), and of (maximum less score of the
+// truth).
 Slacks node_beliefs(const Soft &soft, Array<const double, 3> messages, double heat, i64 j, Array<double, 2> beliefs) {
     const i64 n_labels = beliefs.shape[1], n_edges = messages.shape[1], step = messages.shape[2];
     const double cold = 1.0 / heat;
@@ -185,8 +186,10 @@ struct Measured {
 // Smoothed slack of example j, the most by which better messages could lower it, and the slack without smoothing.
 //
 // Node beliefs are kept and the beliefs P_e of each edge moved to tables P'_e with their marginals; this point of the local polytope proves that the
-// smoothed slack is at most epsilon sum_e KL(P'_e | P_e) above its minimum. `marginals` (E, K, K) is filled with the P'_e. `room` has K (K + 3) numbers.
-Measured measure(const Soft &soft, Array<const double, 3> messages, double heat, i64 j, Array<double, 2> beliefs, Array<double, 3> marginals, double *room) {
+// smoothed slack is at most epsilon sum_e KL(P'_e | P_e) above its minimum. `marginals` (E, K, K) is filled with the P'_e. `room` has K (K + 3)
+// numbers.
+Measured measure(const Soft &soft, Array<const double, 3> messages, double heat, i64 j, Array<double, 2> beliefs, Array<double, 3> marginals,
+                 double *room) {
     auto [value, hard] = node_beliefs(soft, messages, heat, j, beliefs);
     const i64 n_labels = soft.unary.shape[1], width = n_labels;
     double *left = room, *right = left + n_labels, *scale = right + n_labels, *table = scale + n_labels, error = 0.0;
@@ -220,7 +223,7 @@ struct Before {
     double *start, *end;
     i64 side; // entries of one side
 
-    explicit Before(Array<double, 4> room) : start(room.data), end(room.data + room.shape[1] * room.shape[2] * room.shape[3]), side(room.shape[2] * room.shape[3]) {}
+    explicit Before(Array<double, 4> room) : start(room.data), end(room.data + room.count() / 2), side(room.shape[2] * room.shape[3]) {}
 };
 
 // Go on by `speed` times the last step of the entries first .. last - 1 of both sides; `before` gets where it started.
@@ -249,10 +252,10 @@ bool turns_back(const double *messages, const Before &before, i64 first, i64 las
 
 // Improve the messages of each of the examples first .. last - 1 until c * error is at most `allowed`.
 //
-// A round is a sweep forwards and one backwards, with momentum that starts anew where it leads astray. `before` (2, 2, E, K) is work space. out[:, j] gets
-// smoothed slack, error, slack without smoothing, and the rounds done; node beliefs and edge marginals are those of the last messages.
-void relax(const Soft &soft, Array<double, 3> messages, double heat, Array<const double> c, Array<const double> allowed, i64 n_rounds, i64 first, i64 last,
-           Array<double, 4> before_room, Array<double, 2> beliefs, Array<double, 3> marginals, Array<double, 2> out) {
+// A round is a sweep forwards and one backwards, with momentum that starts anew where it leads astray. `before` (2, 2, E, K) is work space. out[:, j]
+// gets smoothed slack, error, slack without smoothing, and the rounds done; node beliefs and edge marginals are those of the last messages.
+void relax(const Soft &soft, Array<double, 3> messages, double heat, Array<const double> c, Array<const double> allowed, i64 n_rounds, i64 first,
+           i64 last, Array<double, 4> before_room, Array<double, 2> beliefs, Array<double, 3> marginals, Array<double, 2> out) {
     const Before before(before_room);
     const i64 n_labels = messages.shape[2];
     std::vector<double> room(n_labels * (n_labels + 3));
@@ -279,10 +282,10 @@ void relax(const Soft &soft, Array<double, 3> messages, double heat, Array<const
     }
 }
 
-// Derivative (2, E, K) of the smoothed slacks of the examples first .. last - 1, times c, by their messages. Softmaxes of nodes and edges are filled in;
-// they give the derivative by the weights. Returns the sum of c times the slacks.
-double message_gradient(const Soft &soft, Array<const double, 3> messages, double heat, Array<const double> c, i64 first, i64 last, Array<double, 2> beliefs,
-                        Array<double, 3> marginals, Array<double, 3> gradient) {
+// Derivative (2, E, K) of the smoothed slacks of the examples first .. last - 1, times c, by their messages. Softmaxes of nodes and edges are filled
+// in; they give the derivative by the weights. Returns the sum of c times the slacks.
+double message_gradient(const Soft &soft, Array<const double, 3> messages, double heat, Array<const double> c, i64 first, i64 last,
+                        Array<double, 2> beliefs, Array<double, 3> marginals, Array<double, 3> gradient) {
     const i64 n_labels = soft.unary.shape[1];
     std::vector<double> room(n_labels * (n_labels + 2));
     double *left = room.data(), *right = left + n_labels, *__restrict table = right + n_labels, total = 0.0;
@@ -322,10 +325,10 @@ void bind_smoothed(nb::module_ &m) {
     m.attr("ZERO") = ZERO;
     def(m, "sweep", sweep, "soft"_a, "messages"_a, "heat"_a, "j"_a, "forward"_a,
         "Minimise the smoothed bound of example ``j`` over the messages of each node in turn, in place.");
-    def(m, "relax", relax, "soft"_a, "messages"_a, "heat"_a, "c"_a, "allowed"_a, "n_rounds"_a, "first"_a, "last"_a, "before"_a, "beliefs"_a, "marginals"_a,
-        "out"_a, "Improve the messages of each of the examples ``first .. last - 1`` until ``c * error`` is at most ``allowed``.");
-    def(m, "message_gradient", message_gradient, "soft"_a, "messages"_a, "heat"_a, "c"_a, "first"_a, "last"_a, "beliefs"_a, "marginals"_a, "gradient"_a,
-        "Derivative (2, E, K) of the smoothed slacks of the examples ``first .. last - 1``, times ``c``, by their messages.");
+    def(m, "relax", relax, "soft"_a, "messages"_a, "heat"_a, "c"_a, "allowed"_a, "n_rounds"_a, "first"_a, "last"_a, "before"_a, "beliefs"_a,
+        "marginals"_a, "out"_a, "Improve the messages of each of the examples ``first .. last - 1`` until ``c * error`` is at most ``allowed``.");
+    def(m, "message_gradient", message_gradient, "soft"_a, "messages"_a, "heat"_a, "c"_a, "first"_a, "last"_a, "beliefs"_a, "marginals"_a,
+        "gradient"_a, "Derivative (2, E, K) of the smoothed slacks of the examples ``first .. last - 1``, times ``c``, by their messages.");
 }
 
 } // namespace maxsum
