@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from watching import both, clone, same, watched
 
 from maxsum import Graph, Problem
 from maxsum.inference.exact.maxflow import MaxFlow, _Binary, _Layers
 from maxsum.inference.moves.expansion import AlphaExpansion, Expander
 from maxsum.inference.prepare import prepare
 from maxsum.kernels import _compiled_v3, expansion, maxflow
-
-from watching import both, clone, same, watched
 
 FLOWS = ("maxflow", "inference.exact.maxflow", "inference.moves.expansion")
 
@@ -28,7 +27,9 @@ def binary(seed: int, n_nodes: int) -> Problem:
     unary = rng.normal(size=(n_nodes, 2)) if seed % 2 else rng.integers(-2, 3, size=(n_nodes, 2)).astype(float)
     tables = rng.normal(size=(3, 2, 2))
     tables[:, 0, 0] = tables[:, 0, 1] + tables[:, 1, 0] - tables[:, 1, 1] + 2 * rng.random(3)
-    return Problem(graph, unary, tables=tables, edge_table=rng.integers(0, 3, graph.n_edges), edge_weight=rng.random(graph.n_edges))
+    return Problem(
+        graph, unary, tables=tables, edge_table=rng.integers(0, 3, graph.n_edges), edge_weight=rng.random(graph.n_edges)
+    )
 
 
 def layered(seed: int, n_nodes: int, n_labels: int = 4, hard: bool = True) -> Problem:
@@ -36,7 +37,9 @@ def layered(seed: int, n_nodes: int, n_labels: int = 4, hard: bool = True) -> Pr
     graph = random_graph(rng, n_nodes)
     k = np.arange(n_labels)
     distance = np.abs(k[:, None] - k)
-    tables = np.stack([-1.0 * distance, -0.5 * distance**2, np.where(distance <= 2, -(distance**2.0), -np.inf)])[: 3 if hard else 2]
+    tables = np.stack([-1.0 * distance, -0.5 * distance**2, np.where(distance <= 2, -(distance**2.0), -np.inf)])[
+        : 3 if hard else 2
+    ]
     n_states = rng.integers(max(n_labels - 2, 1), n_labels + 1, n_nodes)
     n_states[: n_nodes if hard else 1] = n_labels
     unary = rng.normal(size=(n_nodes, n_labels)) * 2
@@ -44,7 +47,12 @@ def layered(seed: int, n_nodes: int, n_labels: int = 4, hard: bool = True) -> Pr
         unary[rng.random(unary.shape) < 0.1] = -np.inf
         unary[:, 1] = 0.0
     scores = [unary[v, : n_states[v]] for v in range(n_nodes)]
-    return Problem(graph, scores if len(set(n_states)) > 1 else unary, tables=tables, edge_table=rng.integers(0, len(tables), graph.n_edges))
+    return Problem(
+        graph,
+        scores if len(set(n_states)) > 1 else unary,
+        tables=tables,
+        edge_table=rng.integers(0, len(tables), graph.n_edges),
+    )
 
 
 def with_cliques(seed: int, n_labels: int) -> Problem:
@@ -64,7 +72,9 @@ def potts(seed: int, n_nodes: int, n_labels: int = 4, hard: bool = False) -> Pro
     k = np.arange(n_labels)
     tables = np.stack([np.eye(n_labels), -np.minimum(np.abs(k[:, None] - k), 2.0)])
     if hard:
-        tables = np.concatenate([tables, np.where(np.abs(k[:, None] - k) < 3, 0.0, -np.inf)[None] if n_labels > 3 else tables[:1]])
+        tables = np.concatenate(
+            [tables, np.where(np.abs(k[:, None] - k) < 3, 0.0, -np.inf)[None] if n_labels > 3 else tables[:1]]
+        )
         tables = np.where(np.eye(n_labels, dtype=bool), np.maximum(tables, 0.0), tables)
     unary = rng.normal(size=(n_nodes, n_labels))
     if hard:
@@ -165,4 +175,11 @@ def test_first_conflict(seed: int) -> None:
     counts = (rng.integers(-1, 2, 9), rng.integers(1, 5, 9), rng.integers(1, 5, 9))
     counts = (np.where(number >= 3, np.abs(counts[0]), counts[0]), *counts[1:])
     for last in range(10):
-        both(expansion.first_conflict, _compiled_v3.expansion.first_conflict, tables, number[:last], *(c[:last] for c in counts), 1e-15)
+        both(
+            expansion.first_conflict,
+            _compiled_v3.expansion.first_conflict,
+            tables,
+            number[:last],
+            *(c[:last] for c in counts),
+            1e-15,
+        )

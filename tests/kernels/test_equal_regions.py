@@ -15,7 +15,9 @@ from maxsum.models import GraphModel, GraphSample
 CALLERS = ("learning.dual.regions", "learning.learners.region_bundle")
 
 
-def objective(n_labels: int, potentials: str, seed: int, cliques: bool = False, n_examples: int = 2, side: int = 6) -> LPObjective:
+def objective(
+    n_labels: int, potentials: str, seed: int, cliques: bool = False, n_examples: int = 2, side: int = 6
+) -> LPObjective:
     random = np.random.default_rng(seed)
     samples, labels = [], []
     for i in range(n_examples):
@@ -58,7 +60,9 @@ def test_random_multipliers(seed: int, cliques: bool, memory: int) -> None:
     n_weights = own.n_weights
     for turn in range(8):
         y = np.where(random.random(len(truth)) < 0.2, random.integers(3, size=len(truth)), truth)
-        found = regions.Regions(*both(regions.extend, _compiled_v3.regions.extend, own.design, found, y.astype(np.int32), memory))
+        found = regions.Regions(
+            *both(regions.extend, _compiled_v3.regions.extend, own.design, found, y.astype(np.int32), memory)
+        )
         for r in range(len(found.atom_ptr) - 1):
             atoms = slice(found.atom_ptr[r], found.atom_ptr[r + 1])
             share = random.dirichlet(np.ones(atoms.stop - atoms.start)) * (random.random(atoms.stop - atoms.start) < 0.6)

@@ -1,13 +1,14 @@
 // Kernels of dual decomposition: forests of a graph, and the master problem of the bundle.
 //
-// A *copy* is a node in one of the trees of the decomposition. The copies of a tree are consecutive, starts[c] .. starts[c + 1], parents first. A column is a
-// labelling of a tree; tree c keeps up to J of them, with weights lambda_cj >= 0 that sum to 1. Their mean is x (copies, K), the mean of that over the copies
-// of a node x- (N, K).
+// A *copy* is a node in one of the trees of the decomposition. The copies of a tree are consecutive, starts[c] .. starts[c + 1], parents first. A
+// column is a labelling of a tree; tree c keeps up to J of them, with weights lambda_cj >= 0 that sum to 1. Their mean is x (copies, K), the mean of
+// that over the copies of a node x- (N, K).
 #include "simplex.hpp"
 
 namespace maxsum {
 
-// Forest of each edge: the first one is a maximal forest of all edges, taken in `order`, the next of those left, ... No tree gets more than `most` nodes.
+// Forest of each edge: the first one is a maximal forest of all edges, taken in `order`, the next of those left, ... No tree gets more than `most`
+// nodes.
 template <class Number> static Owned<i32> split_forests(i64 n_nodes, Array<const i32, 2> edges, Array<const Number> order, i64 most) {
     const i64 n_edges = edges.size();
     auto forest = Owned<i32>::filled({n_edges}, -1);
@@ -59,8 +60,10 @@ static void column_scores(Array<const i64> starts, Array<const i64> filled, Arra
 
 // Give each tree the column `labels` with the edge score value[c], unless it has it; returns how many are new.
 //
-// A tree without room loses the column that has had no weight for longest or, if all have some, the one with the least, whose weight goes to the heaviest.
-static i64 add_columns(Array<const i64> starts, Array<const double> copy_weight, Array<const i32> labels, Array<const double> value, Array<i64> filled,
+// A tree without room loses the column that has had no weight for longest or, if all have some, the one with the least, whose weight goes to the
+// heaviest.
+static i64 add_columns(Array<const i64> starts, Array<const double> copy_weight, Array<const i32> labels, Array<const double> value,
+                       Array<i64> filled,
                        Array<i32, 2> columns, Array<double, 2> constant, Array<double, 2> weights, Array<i64, 2> idle, Array<double, 3> gram) {
     const i64 room = columns.size();
     i64 added = 0;
@@ -126,8 +129,8 @@ static void spread_weights(Array<const i64> starts, Array<const i32> copy_node, 
 
 // Weights that maximise sum lambda a - t / 2 sum |x - x-|^2 over a product of simplices.
 //
-// Tree after tree, pairs of columns exchange weight (the one with the largest gradient gains from the one with the smallest) until the tree is optimal given
-// the others. Returns the value and what it may lack of the maximum.
+// Tree after tree, pairs of columns exchange weight (the one with the largest gradient gains from the one with the smallest) until the tree is
+// optimal given the others. Returns the value and what it may lack of the maximum.
 static std::tuple<double, double> master(Array<const i64> starts, Array<const i32> copy_node, Array<const double> node_share, Array<const i64> filled,
                                          Array<const i32, 2> columns, Array<const double, 2> linear, Array<const double, 3> gram,
                                          Array<double, 2> weights, Array<i64, 2> idle, Array<double, 2> x, Array<double, 2> mean, double step,
@@ -199,8 +202,8 @@ void bind_decomposition(nb::module_ &m) {
     def(m, "split_forests", split_forests<i32>, "n_nodes"_a, "edges"_a, "order"_a, "largest"_a, of_forests);
     def(m, "column_scores", column_scores, "starts"_a, "filled"_a, "columns"_a, "constant"_a, "shares"_a, "linear"_a,
         "``linear[c, j]``: score of column ``j`` of tree ``c`` under the node shares.");
-    def(m, "add_columns", add_columns, "starts"_a, "copy_weight"_a, "labels"_a, "value"_a, "filled"_a, "columns"_a, "constant"_a, "weights"_a, "idle"_a,
-        "gram"_a, "Give each tree the column ``labels`` with the edge score ``value[c]``, unless it has it; returns how many are new.");
+    def(m, "add_columns", add_columns, "starts"_a, "copy_weight"_a, "labels"_a, "value"_a, "filled"_a, "columns"_a, "constant"_a, "weights"_a,
+        "idle"_a, "gram"_a, "Give each tree the column ``labels`` with the edge score ``value[c]``, unless it has it; returns how many are new.");
     def(m, "spread_weights", spread_weights, "starts"_a, "copy_node"_a, "node_share"_a, "filled"_a, "columns"_a, "weights"_a, "x"_a, "mean"_a,
         "Means ``x`` of the columns of each tree, and ``mean`` of the copies of each node (``node_share`` is 1 / copies).");
     def(m, "master", master, "starts"_a, "copy_node"_a, "node_share"_a, "filled"_a, "columns"_a, "linear"_a, "gram"_a, "weights"_a, "idle"_a, "x"_a,

@@ -1,15 +1,15 @@
 // The flow network of an expansion move: every node keeps its label or takes `alpha`.
 //
-// With x_v = 1 where node v takes alpha, an edge with labels k, l has the scores A = g(k, l), B = g(k, alpha), C = g(alpha, l), D = g(alpha, alpha), and is a
-// constant plus
+// With x_v = 1 where node v takes alpha, an edge with labels k, l has the scores A = g(k, l), B = g(k, alpha), C = g(alpha, l), D = g(alpha, alpha),
+// and is a constant plus
 //
 //     (C - A) x_u + (B - A) x_v + (A + D - B - C) x_u x_v.
 //
-// The last term is two arcs, s from u to v and A + D - B - C - s back, for any share s of it: the flow that the last move of the same label left behind is the
-// share with which its next move starts.
+// The last term is two arcs, s from u to v and A + D - B - C - s back, for any share s of it: the flow that the last move of the same label left
+// behind is the share with which its next move starts.
 //
-// A clique has two more variables: one is 1 only if all members end with alpha and then pays that weight; one is 0 only if no member of a clique that agrees
-// on k moves, and then pays the weight of k.
+// A clique has two more variables: one is 1 only if all members end with alpha and then pays that weight; one is 0 only if no member of a clique that
+// agrees on k moves, and then pays the weight of k.
 //
 // The arcs never change, only their capacities: those of node v are its edges, then two for each of its memberships.
 #include "maxflow.hpp"
@@ -266,8 +266,8 @@ static void keep(const Net &net, const Flow &flow, const Move &move, i64 alpha) 
     }
 }
 
-// What the labelling gains if the nodes of the source tree take alpha, their number, and the rounding error of the gain. `active` is 2 for these nodes
-// afterwards.
+// What the labelling gains if the nodes of the source tree take alpha, their number, and the rounding error of the gain. `active` is 2 for these
+// nodes afterwards.
 template <class Label>
 static std::tuple<double, i64, double> gain(const Net &net, const Flow &flow, const Move &move, Array<const Label> labels, i64 alpha) {
     const Array<u8> active = move.active;
@@ -319,10 +319,10 @@ template <class Label> static void take(Array<Label> labels, Array<const u8> act
     for (i64 v = 0; v < labels.size(); v++) labels[v] = active[v] == 2 ? Label(alpha) : labels[v];
 }
 
-// The first of some edges (each with a table, the sign of its weight and its label counts) that an expansion move makes not supermodular, the label of the
-// move and the labels of the ends; -1 if there is none.
-static std::tuple<i64, i64, i64, i64> first_conflict(Array<const double, 3> tables, Array<const i32> number, Array<const i64> sign, Array<const i64> rows,
-                                                     Array<const i64> cols, double noise) {
+// The first of some edges (each with a table, the sign of its weight and its label counts) that an expansion move makes not supermodular, the label
+// of the move and the labels of the ends; -1 if there is none.
+static std::tuple<i64, i64, i64, i64> first_conflict(Array<const double, 3> tables, Array<const i32> number, Array<const i64> sign,
+                                                     Array<const i64> rows, Array<const i64> cols, double noise) {
     const auto magnitude = [](double x) { return x > -INF ? std::abs(x) : 0.0; };
     for (i64 i = 0; i < number.size(); i++) {
         const Array<const double, 2> table = tables[number[i]];
@@ -368,7 +368,7 @@ void bind_expansion(nb::module_ &m) {
     def(m, "start_from_sources", start_from_sources, "flow"_a, "As `maxflow.start`, but only sources are active.");
     def(m, "keep", keep, "net"_a, "flow"_a, "move"_a, "alpha"_a, "Remember the flow of the move for the next move to the same label.");
     def(m, "first_conflict", first_conflict, "tables"_a, "number"_a, "sign"_a, "rows"_a, "cols"_a, "noise"_a,
-        "The first of some edges that an expansion move makes not supermodular, the label of the move and the labels of the ends; -1 if there is none.");
+        "The first edge that an expansion move makes not supermodular, the label of the move and the labels of the ends; -1 if there is none.");
 }
 
 } // namespace maxsum

@@ -22,7 +22,8 @@ struct Factors {
     Array<const i64> ptr;
     Array<const i32> adj_edge;
     Array<const i8> adj_side;
-    MAXSUM_RECORD(Factors, node, edge, messages, plain, value, nonneg, node_limit, edge_limit, node_curve, edge_repeat, n_states, ptr, adj_edge, adj_side)
+    MAXSUM_RECORD(Factors, node, edge, messages, plain, value, nonneg, node_limit, edge_limit, node_curve, edge_repeat, n_states, ptr, adj_edge,
+                  adj_side)
 };
 
 } // namespace maxsum
@@ -224,7 +225,8 @@ static void agree(const Design &design, const Factors &factors, double rho) {
 }
 
 // The slack of each example that messages prove for weights: sum_t max_k + sum_e max_kl less the score of the truth.
-static void message_bounds(const Design &design, const Factors &factors, Array<const double> w, Array<const double, 3> messages, Array<double> slack) {
+static void message_bounds(const Design &design, const Factors &factors, Array<const double> w, Array<const double, 3> messages,
+                           Array<double> slack) {
     const i64 n_labels = factors.node.shape[1];
     std::vector<double> score(n_labels), pairs(n_labels * n_labels);
     for (i64 j = 0; j < slack.size(); j++) {
@@ -249,7 +251,7 @@ static void message_bounds(const Design &design, const Factors &factors, Array<c
 void bind_factor_ascent(nb::module_ &m) {
     bind_record<Factors>(m);
     def(m, "factor_passes", factor_passes, "design"_a, "factors"_a, "rho"_a, "order"_a, "n_passes"_a, "n_steps"_a,
-        "Visit the blocks ``order`` (nodes, then edges after the number of nodes) so many times; returns the sum of the gaps that they had in the last pass.");
+        "Visit the blocks ``order`` (nodes, then edges after the number of nodes) so many times; returns the sum of their gaps in the last pass.");
     def(m, "agree", agree, "design"_a, "factors"_a, "rho"_a, "The step of the multipliers, m <- m + rho d.");
     def(m, "message_bounds", message_bounds, "design"_a, "factors"_a, "w"_a, "messages"_a, "slack"_a,
         "The slack of each example that messages prove for weights: sum_t max_k + sum_e max_kl less the score of the truth.");

@@ -1,7 +1,7 @@
 // Maximum flow in a network whose terminal arcs are node excesses: a few sweeps of pushes, then two search trees.
 //
-// The trees are those of Boykov and Kolmogorov (2004): one grows from the nodes with positive excess (sources), one from those with negative excess (sinks).
-// Where they meet, flow is pushed; nodes cut off from their root look for a new parent.
+// The trees are those of Boykov and Kolmogorov (2004): one grows from the nodes with positive excess (sources), one from those with negative excess
+// (sinks). Where they meet, flow is pushed; nodes cut off from their root look for a new parent.
 #include "maxflow.hpp"
 
 namespace maxsum {
@@ -49,8 +49,8 @@ template <bool BACKWARD> static void sweep_to(const Flow &flow) {
     }
 }
 
-// This is a pass of sequential tree-reweighted messages in terms of flow. Shares are multiples of a power of two, so that sums of whole numbers stay exact
-// and ties stay ties.
+// This is a pass of sequential tree-reweighted messages in terms of flow. Shares are multiples of a power of two, so that sums of whole numbers stay
+// exact and ties stay ties.
 static void sweep(const Flow &flow, Flag backward) {
     if (backward) {
         sweep_to<true>(flow);
@@ -94,8 +94,8 @@ struct Search {
     i64 head, size; // of the queue
 
     explicit Search(const Flow &flow)
-        : ptr(flow.ptr), arcs(arcs_of(flow)), excess(flow.excess), nodes(nodes_of(flow)), queue(flow.queue), queued(flow.queued), orphans(flow.orphans),
-          head(flow.state[0]), size(flow.state[1]) {}
+        : ptr(flow.ptr), arcs(arcs_of(flow)), excess(flow.excess), nodes(nodes_of(flow)), queue(flow.queue), queued(flow.queued),
+          orphans(flow.orphans), head(flow.state[0]), size(flow.state[1]) {}
 
     void enqueue(i64 q) {
         const i64 n = queue.size(), end = head + size;
@@ -110,7 +110,8 @@ struct Search {
     i64 adopt(i64 count, i32 now);
 };
 
-// Let the tree of SIDE take the free neighbours of its node p, and those that are nearer to the root through p; returns an arc where the trees meet, or -1.
+// Let the tree of SIDE take the free neighbours of its node p, and those that are nearer to the root through p; returns an arc where the trees meet,
+// or -1.
 template <int SIDE> i64 Search::grow(i64 p) {
     const Node own = nodes[p];
     const i64 first = ptr[p], last = ptr[p + 1];
@@ -265,8 +266,8 @@ i64 Search::adopt(i64 count, i32 now) {
 
 } // namespace
 
-// Work on the flow for about `budget` node visits; true if it is maximal. Then the nodes of the source tree (distance > 0) are the smallest source side of a
-// minimum cut.
+// Work on the flow for about `budget` node visits; true if it is maximal. Then the nodes of the source tree (distance > 0) are the smallest source
+// side of a minimum cut.
 static bool advance(const Flow &flow, i64 budget) {
     Search search(flow);
     const i64 n = flow.excess.size();

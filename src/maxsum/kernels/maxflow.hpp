@@ -5,8 +5,8 @@
 
 namespace maxsum {
 
-// Arcs come in sister pairs, the arcs of a node are neighbours. A cut pays for each arc from its source side to its sink side, and the excess of each node on
-// the wrong side. Capacities may be infinite; excesses are finite. kernels/records.py tells what the arrays hold.
+// Arcs come in sister pairs, the arcs of a node are neighbours. A cut pays for each arc from its source side to its sink side, and the excess of each
+// node on the wrong side. Capacities may be infinite; excesses are finite. kernels/records.py tells what the arrays hold.
 struct Flow {
     Array<i64> ptr;
     Array<i32> arc;

@@ -1,12 +1,12 @@
 // From a supermodular problem to a flow network, and from its flow back to messages.
 //
-// A node with alive labels 0 .. n - 1 has binary variables x^i = [y >= i], i = 1 .. n - 1, joined by infinite arcs that enforce x^{i+1} <= x^i. A table is
-// split into a constant, terms of one variable, and
+// A node with alive labels 0 .. n - 1 has binary variables x^i = [y >= i], i = 1 .. n - 1, joined by infinite arcs that enforce x^{i+1} <= x^i. A
+// table is split into a constant, terms of one variable, and
 //
 //     sum_ij D_ij x_u^i x_v^j,    D_ij = g(i, j) + g(i-1, j-1) - g(i-1, j) - g(i, j-1) >= 0,
 //
-// where D x x' = D x - D x (1 - x') is an arc of capacity D from u to v; half of it is used as flow at once. Forbidden pairs of a supermodular table lie in
-// two corners: D is 0 there and infinite arcs keep the labels inside the band.
+// where D x x' = D x - D x (1 - x') is an arc of capacity D from u to v; half of it is used as flow at once. Forbidden pairs of a supermodular table
+// lie in two corners: D is 0 there and infinite arcs keep the labels inside the band.
 #include "maxflow.hpp"
 #include "net.hpp"
 
@@ -129,8 +129,8 @@ static void band(Array<const double, 2> table, Array<const i32> alive_u, i64 n_u
 
 // The terms of one variable: g(k, l) = g(0, 0) + sum first[1..k] + sum second[1..l] + sum D[1..k, 1..l].
 //
-// Read off on a path of allowed pairs, to the right where possible, so that D is 0 above each such step; else down; where only the diagonal is allowed its
-// step is all first's.
+// Read off on a path of allowed pairs, to the right where possible, so that D is 0 above each such step; else down; where only the diagonal is
+// allowed its step is all first's.
 static void linear(Array<const double, 2> table, double weight, Array<const i32> alive_u, i64 n_u, Array<const i32> alive_v, i64 n_v, double *first,
                    double *second) {
     i64 i = 0, j = 0;
@@ -264,8 +264,8 @@ static void link_arcs(Array<const i32> tail, Array<const i32> head, Array<const 
 // Labelling of the minimum cut and messages of the maximum flow, for `list_arcs`, whose order of arcs it follows.
 //
 // Flow f on an arc from x_u^i to x_v^j adds f to the labels >= i of u and takes it from those >= j of v.
-static void read_layers(const Net &net, Array<const i32, 2> alive, Array<const i32> count, Array<const i64> base, const Flow &flow, Array<const i32> back,
-                        Array<double, 3> messages, Array<double, 2> clique_messages, Array<i32> labels) {
+static void read_layers(const Net &net, Array<const i32, 2> alive, Array<const i32> count, Array<const i64> base, const Flow &flow,
+                        Array<const i32> back, Array<double, 3> messages, Array<double, 2> clique_messages, Array<i32> labels) {
     const Array<const Arc> arcs = arcs_of(flow);
     const Array<const Node> nodes = nodes_of(flow);
     const i64 n_nodes = count.size(), n_labels = net.unary.shape[1];

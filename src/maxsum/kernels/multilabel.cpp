@@ -1,7 +1,7 @@
 // All subsets of a few binary labels: the best one, and what each label is worth, by enumeration.
 //
-// A binary pairwise function is, up to a constant, F(S) = sum_{l in S} a_l + sum_{l < m in S} b_lm. Subset S is the number whose bit l says whether it has
-// label l. The second sum does not depend on the example and is made once. `best_labellings` does the same for small graphs of any kind.
+// A binary pairwise function is, up to a constant, F(S) = sum_{l in S} a_l + sum_{l < m in S} b_lm. Subset S is the number whose bit l says whether
+// it has label l. The second sum does not depend on the example and is made once. `best_labellings` does the same for small graphs of any kind.
 #include "arrays.hpp"
 
 namespace maxsum {
@@ -36,7 +36,8 @@ static void all_sums(Array<const double> gain, Array<const double> sums, Array<d
     for (i64 s = 0; s < sums.size(); s++) all[s] += sums.data[s];
 }
 
-// The best subset of each row of `gain` (n, L) as 0/1 labels, the smallest number among equals. Returns how much each scores more than the subset truth[i].
+// The best subset of each row of `gain` (n, L) as 0/1 labels, the smallest number among equals. Returns how much each scores more than the subset
+// truth[i].
 static Owned<double> best_subsets(Array<const double, 2> gain, Array<const double> sums, Array<const i64> truth, Array<double> total,
                                   Array<i32, 2> labels) {
     const i64 n_labels = gain.shape[1];
@@ -93,8 +94,9 @@ static void max_marginals(Array<const double, 2> gain, Array<const double> sums,
 
 // The best labelling of each example into its rows of `labels`; the smallest number among equals, the first node counting least.
 //
-// `total` and `column` are scratch for as many numbers as an example has labellings. They grow node by node: the scores of all labellings of the nodes
-// before, for each label of the next one with the scores of its edges to them, so a labelling costs two additions, whatever the number of edges.
+// `total` and `column` are scratch for as many numbers as an example has labellings. They grow node by node: the scores of all labellings of the
+// nodes before, for each label of the next one with the scores of its edges to them, so a labelling costs two additions, whatever the number of
+// edges.
 static void best_labellings(Array<const i64> node_ptr, Array<const i64> edge_ptr, Array<const i32, 2> edges, Array<const i32> n_states,
                             Array<const double, 2> unary, Array<const double, 3> bank, Array<const i32> edge_table, Array<const double> edge_weight,
                             Array<const i64> examples, Array<double> total, Array<double> column, Array<i32> labels) {
@@ -170,8 +172,8 @@ void bind_multilabel(nb::module_ &m) {
         "The best subset of each row of ``gain`` (n, L) as 0/1 labels, the smallest number among equals.");
     def(m, "max_marginals", max_marginals, "gain"_a, "sums"_a, "total"_a, "out"_a,
         "``out[i, l]``: the best ``F`` with label ``l`` minus the best without it.");
-    def(m, "best_labellings", best_labellings, "node_ptr"_a, "edge_ptr"_a, "edges"_a, "n_states"_a, "unary"_a, "bank"_a, "edge_table"_a, "edge_weight"_a,
-        "examples"_a, "total"_a, "column"_a, "labels"_a, "The best labelling of each example into its rows of ``labels``.");
+    def(m, "best_labellings", best_labellings, "node_ptr"_a, "edge_ptr"_a, "edges"_a, "n_states"_a, "unary"_a, "bank"_a, "edge_table"_a,
+        "edge_weight"_a, "examples"_a, "total"_a, "column"_a, "labels"_a, "The best labelling of each example into its rows of ``labels``.");
 }
 
 } // namespace maxsum

@@ -31,8 +31,8 @@ struct Sum {
         if (touched.size()) touched[n++] = p;
     }
     // Add the features of an item with its true label (or pair) t and subtract those with k.
-    void add(Array<const i64> ptr, Array<const i32> column, Array<const double> value, i64 item, Array<const i64> step, i64 k, i64 t, const i32 *index,
-             i64 width) {
+    void add(Array<const i64> ptr, Array<const i32> column, Array<const double> value, i64 item, Array<const i64> step, i64 k, i64 t,
+             const i32 *index, i64 width) {
         i64 row = item * step[0] + t * step[1];
         for (i64 i = ptr[row]; i < ptr[row + 1]; i++) put(index[column[i] * width + t], value[i]);
         row = item * step[0] + k * step[1];
@@ -87,8 +87,8 @@ template <class T> static Owned<T> owned(const std::vector<T> &all) {
     return made;
 }
 
-// z and loss of each labelling of each region, less those of the region's first labelling, as (ptr, column, value) of their entries; `dense` is zero between
-// uses.
+// z and loss of each labelling of each region, less those of the region's first labelling, as (ptr, column, value) of their entries; `dense` is zero
+// between uses.
 static std::tuple<Owned<i64>, Owned<i32>, Owned<double>> sparse_vectors(const Design &design, const Regions &regions, Array<const i64> ptr,
                                                                         Array<const i32> adj_edge, Array<const i64> member_ptr,
                                                                         Array<const i32> member_clique, Array<double> dense, Array<i32> touched,
@@ -124,7 +124,8 @@ static std::tuple<Owned<i64>, Owned<i32>, Owned<double>> sparse_vectors(const De
 }
 
 // Add sum_j c_j z_j of the labelling where every region has its first one; returns sum_j c_j b_j.
-static double base_plane(const Design &design, const Regions &regions, Array<const double> c, Array<i32> index, Array<double> value, Array<double> u) {
+static double base_plane(const Design &design, const Regions &regions, Array<const double> c, Array<i32> index, Array<double> value,
+                         Array<double> u) {
     std::vector<i32> labels(regions.base.begin(), regions.base.end());
     for (i64 r = 0; r < regions.size(); r++) {
         const i64 first = regions.node_ptr[r], size = regions.n_nodes(r), row = regions.label_ptr[r];
@@ -267,8 +268,8 @@ static Pass pass(const Planes &planes, i64 n_steps, Products &products, Array<do
 
 // Pairwise steps in every region, in passes over them, on the dual of F_model(w) + tau / 2 |w - w^|^2.
 //
-// u is sum c alpha z, and w = [u + tau w^]_+ / (1 + tau) is returned, with `heaviness` tau. Stops when the gap of a pass over all regions is at most `enough`;
-// most passes leave out regions whose own gap is small.
+// u is sum c alpha z, and w = [u + tau w^]_+ / (1 + tau) is returned, with `heaviness` tau. Stops when the gap of a pass over all regions is at most
+// `enough`; most passes leave out regions whose own gap is small.
 static Owned<double> sparse_ascend(Array<const i64> z_ptr, Array<const i32> column, Array<const double> value, Array<const double> offset,
                                    Array<double> alpha, Array<const i64> atom_ptr, Array<const double> c, Array<double> u, Array<const u8> nonneg,
                                    double heaviness, Array<const double> centre, i64 n_passes, i64 n_steps, double enough) {
@@ -300,9 +301,10 @@ static Owned<double> sparse_ascend(Array<const i64> z_ptr, Array<const i32> colu
     return w;
 }
 
-// Passes without a proximal term while they pay: while their gain for their work is no less than gain / work so far, and more than `least`. Most leave out
-// regions whose own gap is small. Returns gain and work in all.
-static std::tuple<double, double> region_passes(Array<const i64> z_ptr, Array<const i32> column, Array<const double> value, Array<const double> offset,
+// Passes without a proximal term while they pay: while their gain for their work is no less than gain / work so far, and more than `least`. Most
+// leave out regions whose own gap is small. Returns gain and work in all.
+static std::tuple<double, double> region_passes(Array<const i64> z_ptr, Array<const i32> column, Array<const double> value,
+                                                Array<const double> offset,
                                                 Array<double> alpha, Array<const i64> atom_ptr, Array<const double> c, Array<double> plain,
                                                 Array<double> w, Array<const u8> nonneg, i64 n_passes, i64 n_steps, double least, double gain,
                                                 double work, Array<double> dense, Array<double> gaps) {
@@ -323,12 +325,14 @@ static std::tuple<double, double> region_passes(Array<const i64> z_ptr, Array<co
 }
 
 void bind_region_planes(nb::module_ &m) {
-    def(m, "sparse_vectors", sparse_vectors, "design"_a, "regions"_a, "ptr"_a, "adj_edge"_a, "member_ptr"_a, "member_clique"_a, "dense"_a, "touched"_a,
-        "offset"_a, "z and loss of each labelling of each region, less those of the region's first labelling, as (ptr, column, value) of their entries.");
+    def(m, "sparse_vectors", sparse_vectors, "design"_a, "regions"_a, "ptr"_a, "adj_edge"_a, "member_ptr"_a, "member_clique"_a, "dense"_a,
+        "touched"_a, "offset"_a,
+        "z and loss of each labelling of each region, less those of the region's first labelling, as (ptr, column, value) of their entries.");
     def(m, "base_plane", base_plane, "design"_a, "regions"_a, "c"_a, "index"_a, "value"_a, "u"_a,
         "Add sum_j c_j z_j of the labelling where every region has its first one; returns sum_j c_j b_j.");
     def(m, "sparse_ascend", sparse_ascend, "z_ptr"_a, "column"_a, "value"_a, "offset"_a, "alpha"_a, "atom_ptr"_a, "c"_a, "u"_a, "nonneg"_a,
-        "heaviness"_a, "centre"_a, "n_passes"_a, "n_steps"_a, "enough"_a, "Pairwise steps in every region, in passes over them; returns the weights.");
+        "heaviness"_a, "centre"_a, "n_passes"_a, "n_steps"_a, "enough"_a,
+        "Pairwise steps in every region, in passes over them; returns the weights.");
     def(m, "region_passes", region_passes, "z_ptr"_a, "column"_a, "value"_a, "offset"_a, "alpha"_a, "atom_ptr"_a, "c"_a, "plain"_a, "w"_a, "nonneg"_a,
         "n_passes"_a, "n_steps"_a, "least"_a, "gain"_a, "work"_a, "dense"_a, "gaps"_a,
         "Passes without a proximal term while they pay. Returns gain and work in all.");

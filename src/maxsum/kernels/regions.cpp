@@ -127,12 +127,13 @@ template <class T> static Owned<T> front(const Owned<T> &all, i64 n) {
     return part;
 }
 
-using NewRegions = std::tuple<Owned<i32>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i32>, Owned<double>, Owned<i64>>;
+using NewRegions = std::tuple<Owned<i32>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i32>, Owned<double>,
+                              Owned<i64>>;
 
 // Regions with a new labelling of all nodes; the fields of `Regions`.
 //
-// Marginals of all terms stay what they were: a region that falls apart keeps the marginals of its parts, and regions that grow together are coupled by their
-// cumulated multipliers. Labellings that had no weight `memory` times are dropped.
+// Marginals of all terms stay what they were: a region that falls apart keeps the marginals of its parts, and regions that grow together are coupled
+// by their cumulated multipliers. Labellings that had no weight `memory` times are dropped.
 static NewRegions extend(const Design &design, const Regions &old, Array<const i32> labels, i64 memory) {
     Owned<i32> base(old.base.size());
     Components made = components(design, undecided(old, labels, memory, base));

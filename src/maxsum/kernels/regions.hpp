@@ -1,7 +1,7 @@
 // Regions: the parts of a graph where stored labellings disagree, each with labellings and multipliers of its own.
 //
-// Two nodes are linked by an edge or a clique. Where no node of one region is linked to a node of another, scores and features of a labelling are sums over
-// regions, so every region may mix its labellings independently of the others.
+// Two nodes are linked by an edge or a clique. Where no node of one region is linked to a node of another, scores and features of a labelling are
+// sums over regions, so every region may mix its labellings independently of the others.
 #pragma once
 
 #include "arrays.hpp"

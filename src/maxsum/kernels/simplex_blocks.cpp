@@ -2,8 +2,8 @@
 //
 //     max_a b'a - 1/2 a'H a,    a >= 0,  sum_{i in j} a_i = c_j  (or <= c_j)
 //
-// order[ptr[j]:ptr[j + 1]] are the variables of block j; the part after the last block are the non-negative ones. rest[j] is c_j - sum, a variable with a zero
-// column; it takes part in block j where `loose` is set.
+// order[ptr[j]:ptr[j + 1]] are the variables of block j; the part after the last block are the non-negative ones. rest[j] is c_j - sum, a variable
+// with a zero column; it takes part in block j where `loose` is set.
 #include "simplex.hpp"
 
 namespace maxsum {
@@ -70,8 +70,8 @@ void Blocks::measure(double *state) const {
 
 // Pairwise steps inside one block on its own gradient, until its gap is at most `target`; returns their number.
 //
-// What is left of the block's sum is its last entry there. (Choosing the giver by what it promises to second order, as LIBSVM does, takes as many steps on
-// these problems, and more work in each.)
+// What is left of the block's sum is its last entry there. (Choosing the giver by what it promises to second order, as LIBSVM does, takes as many
+// steps on these problems, and more work in each.)
 i64 Blocks::block_steps(i64 j, double target, i64 max_steps) {
     const i64 *order = this->order.data + ptr[j];
     const i64 size = ptr[j + 1] - ptr[j], count = loose ? size + 1 : size;
@@ -162,8 +162,8 @@ i64 Blocks::orthant_steps(i64 first, i64 last) {
 //
 // Blocks that hold little of the gap are passed over until the others have caught up. Returns the number of pair steps.
 static i64 ascend(Array<const double, 2> gram, Array<const double> offset, Array<double> alpha, Array<double> grad, Array<const i64> order,
-                  Array<const i64> ptr, Array<double> rest, Flag loose, Array<const double> noise, std::tuple<double, double> cost, double tol, double floor,
-                  i64 max_work, Array<double> state) {
+                  Array<const i64> ptr, Array<double> rest, Flag loose, Array<const double> noise, std::tuple<double, double> cost, double tol,
+                  double floor, i64 max_work, Array<double> state) {
     const i64 n = alpha.size(), n_blocks = ptr.size() - 2;
     i64 most = 0;
     for (i64 j = 0; j < n_blocks + 1; j++) most = std::max(most, ptr[j + 1] - ptr[j]);
@@ -206,7 +206,8 @@ void bind_simplex_blocks(nb::module_ &m) {
     m.attr("GAP") = GAP;
     m.attr("TOP") = TOP;
     m.attr("N_STATE") = N_STATE;
-    def(m, "ascend", ascend, "gram"_a, "offset"_a, "alpha"_a, "grad"_a, "order"_a, "ptr"_a, "rest"_a, "loose"_a, "noise"_a, "cost"_a, "tol"_a, "floor"_a,
+    def(m, "ascend", ascend, "gram"_a, "offset"_a, "alpha"_a, "grad"_a, "order"_a, "ptr"_a, "rest"_a, "loose"_a, "noise"_a, "cost"_a, "tol"_a,
+        "floor"_a,
         "max_work"_a, "state"_a, "Sweeps over the blocks until the gap is at most ``max(tol * value, floor)`` or ``max_work`` numbers were touched.");
 }
 
