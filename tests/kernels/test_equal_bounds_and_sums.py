@@ -20,8 +20,8 @@ from maxsum.kernels import conjugate_gradients, convex_bp, dual_bound, local_pol
 from maxsum.learning import LPObjective
 from maxsum.learning.dual.dual_bound import DualBound
 from maxsum.learning.learners.proximal_point import ProximalPoint
-from maxsum.learning.objectives.qp import QPObjective
 from maxsum.learning.objectives.logistic import LogisticObjective
+from maxsum.learning.objectives.qp import QPObjective
 from maxsum.learning.objectives.smoothed import SmoothedObjective
 from maxsum.qp.block_form import BlockForm
 from maxsum.qp.simplex import minimise_simplex_qp
@@ -74,14 +74,31 @@ def random_trees(n_labels, seed, n_trees=6, label=np.int8):
     theta = random.normal(size=(n, n_labels)).ravel()
     out = np.zeros(n, dtype=label), np.zeros(n_trees)
     weight = random.uniform(0.5, 1.5, len(ends))
-    return starts, states, ends.ravel(), parent_edge, parent_side, table, weight, tables.ravel(), turned.ravel(), n_labels, 0, n_trees, theta, *out
+    return (
+        starts,
+        states,
+        ends.ravel(),
+        parent_edge,
+        parent_side,
+        table,
+        weight,
+        tables.ravel(),
+        turned.ravel(),
+        n_labels,
+        0,
+        n_trees,
+        theta,
+        *out,
+    )
 
 
 @pytest.mark.parametrize("n_labels", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 16, 20, 24, 32, 40])
 def test_best_labellings_of_trees(n_labels):
     for seed in range(5):
         replay([random_trees(n_labels, seed)], dual_bound.best_labellings(n_labels), compiled.dual_bound.best_labellings)
-    replay([random_trees(n_labels, 9, label=np.int32)], dual_bound.best_labellings(n_labels), compiled.dual_bound.best_labellings)
+    replay(
+        [random_trees(n_labels, 9, label=np.int32)], dual_bound.best_labellings(n_labels), compiled.dual_bound.best_labellings
+    )
 
 
 @pytest.mark.parametrize("form", ["chains", "factors"])
@@ -103,7 +120,9 @@ def test_dual_bounds(form, n_labels):
     size = own.model.n_labels
     node, edge = np.zeros((len(own.design.truth), size)), np.zeros((len(own.design.edges), size, size))
     for j in range(objective.n_examples):
-        replay([(own.copies, own.design, 0.3, j, labels, node, edge)], dual_bound.add_labelling, compiled.dual_bound.add_labelling)
+        replay(
+            [(own.copies, own.design, 0.3, j, labels, node, edge)], dual_bound.add_labelling, compiled.dual_bound.add_labelling
+        )
 
 
 @pytest.mark.parametrize("kind", ["trees", "n", "one"])
@@ -144,7 +163,9 @@ def test_sums(scale, hard, n_labels):
     for seed in range(3):
         structure, unary, bank = union(scale, hard, n_labels, seed)
         own = LogPartition(*structure, each=seed % 2 == 0)
-        equal(lambda own=own, unary=unary, bank=bank: own(unary, bank), "maxsum.inference.sums.log_partition", "log_sums", log_sum)
+        equal(
+            lambda own=own, unary=unary, bank=bank: own(unary, bank), "maxsum.inference.sums.log_partition", "log_sums", log_sum
+        )
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
@@ -178,7 +199,9 @@ def test_settling():
         assert np.isfinite(edge).all()
 
 
-@pytest.mark.parametrize("make", [lambda: random_model(LOOP, 3), lambda: mixed_model([(0, 4), (3, 0), (4, 3)]), multi_label_model])
+@pytest.mark.parametrize(
+    "make", [lambda: random_model(LOOP, 3), lambda: mixed_model([(0, 4), (3, 0), (4, 3)]), multi_label_model]
+)
 def test_expected_differences(make):
     objective = LPObjective(make(), C=5.0)
     design, random = objective.design, np.random.default_rng(0)
@@ -194,7 +217,9 @@ def test_expected_differences(make):
 
 
 @pytest.mark.parametrize("smoothing", [1.0, 0.05, 1e-3])
-@pytest.mark.parametrize("make", [lambda: random_model(LOOP, 3), lambda: mixed_model([(0, 4), (3, 0), (4, 3)]), multi_label_model])
+@pytest.mark.parametrize(
+    "make", [lambda: random_model(LOOP, 3), lambda: mixed_model([(0, 4), (3, 0), (4, 3)]), multi_label_model]
+)
 def test_smoothed_slacks(make, smoothing):
     plain, random = LPObjective(make(), C=5.0), np.random.default_rng(0)
     w = 3 * random.standard_normal(plain.n_weights)
@@ -234,7 +259,9 @@ def test_convex_bp(n_labels, hard):
                 beliefs, gradient = np.ones(net.unary.shape), np.zeros_like(messages)
                 replay([(*arguments, gradient, beliefs)], convex_bp.smoothed_height, compiled.convex_bp.smoothed_height)
                 convex_bp.smoothed_height(*arguments, gradient, beliefs)
-                replay([(net, messages, epsilon, count.edge, beliefs)], convex_bp.relaxed_value, compiled.convex_bp.relaxed_value)
+                replay(
+                    [(net, messages, epsilon, count.edge, beliefs)], convex_bp.relaxed_value, compiled.convex_bp.relaxed_value
+                )
             for forward in (True, False):
                 replay([(*arguments, forward)], convex_bp.star_sweep, compiled.convex_bp.star_sweep)
             weighted = net.tables[net.edge_table] * net.edge_weight[:, None, None]
@@ -250,7 +277,16 @@ def test_convex_bp(n_labels, hard):
                     passed = *scores, own, bank, other, peaks, messages, visited, epsilon, forward
                     replay([passed], sweep, compiled.convex_bp.chain_sweep)
                 sweep(*passed)
-                joined = net.unary, net.edges, messages, visited, epsilon, forward, np.zeros_like(messages), np.zeros_like(net.unary)
+                joined = (
+                    net.unary,
+                    net.edges,
+                    messages,
+                    visited,
+                    epsilon,
+                    forward,
+                    np.zeros_like(messages),
+                    np.zeros_like(net.unary),
+                )
                 replay([joined], convex_bp.chain_beliefs, compiled.convex_bp.chain_beliefs)
 
 
@@ -315,7 +351,9 @@ def test_quadratics(n_labels):
         replay([arguments], moments.energies, compiled.moments.energies)
 
 
-@pytest.mark.parametrize("name", ["begin", "direction", "conjugate", "products", "is_done", "is_indefinite", "search", "advance"])
+@pytest.mark.parametrize(
+    "name", ["begin", "direction", "conjugate", "products", "is_done", "is_indefinite", "search", "advance"]
+)
 def test_steps_of_quadratics(name):
     for seed, options in enumerate([{}, dict(forbidden=0.3)]):
         form, theta = quadratic(4, seed, **options)
