@@ -11,6 +11,7 @@ import numpy as np
 
 from maxsum import Graph
 from maxsum.kernels import qp
+from maxsum.kernels.simplex import project
 from maxsum.qp.block_form import BlockForm
 from maxsum.qp.simplex import minimise_simplex_qp
 
@@ -61,7 +62,7 @@ class _Oracle:
 
     def project(self, x: np.ndarray) -> np.ndarray:
         out = np.zeros_like(x)
-        qp.project(x, self.rows.n_states, out)
+        project(x, self.rows.n_states, out)
         return out
 
     def gap(self, mu: np.ndarray, turned: np.ndarray) -> float:

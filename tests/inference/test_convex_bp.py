@@ -97,7 +97,7 @@ def chain_passes(problem, epsilon, n_passes, messages):
     net = prepare(problem).net
     bank = np.exp(net.tables[net.edge_table] * net.edge_weight[:, None, None] / epsilon)
     arrays = (net.unary, net.edges, net.edge_table, net.edge_weight, net.tables, net.ptr, net.adj_edge, net.adj_side)
-    visited, sweep = np.zeros_like(net.unary), kernels.chain_sweep(problem.n_labels)
+    visited, sweep = np.zeros_like(net.unary), kernels.chain_sweep
     own = np.arange(problem.n_edges, dtype=np.int32), bank, np.zeros((0, 0, 0)), np.zeros(problem.n_edges)
     values = [sweep(*arrays, *own, messages, visited, epsilon, i % 2 == 0) for i in range(n_passes)]
     joined, beliefs = np.zeros_like(messages), np.zeros_like(net.unary)

@@ -11,7 +11,7 @@ from maxsum.core.certificates.search import SearchCertificate
 from maxsum.inference import TRWS, BranchAndBound, Exhaustive, JunctionTree
 from maxsum.inference.exact.search import _room
 from maxsum.inference.prepare import prepare
-from maxsum.kernels.box import _pack, _packed_sweep, _unpack, tighten
+from maxsum.kernels.box import pack, packed_sweep, unpack, tighten
 from maxsum.kernels.search import restrict
 from maxsum.kernels.trws import sweep
 
@@ -188,11 +188,11 @@ def test_packed_passes_are_those_of_trws_inside_the_box(hard):
         inside = domain.astype(bool)[problem.graph.edges].transpose(1, 0, 2)
         ours = np.where(inside, rng.normal(size=(2, problem.n_edges, problem.n_labels)), 0.0)
         theirs, cliques = ours.copy(), np.zeros((0, problem.n_labels))
-        _pack(net, domain, ours, box)
+        pack(net, domain, ours, box)
         for forward in (False, True, False):
-            bound = _packed_sweep(net.unary, net.edges, net.ptr, net.adj_edge, net.adj_side, box, forward)
+            bound = packed_sweep(net.unary, net.edges, net.ptr, net.adj_edge, net.adj_side, box, forward)
             assert bound == pytest.approx(sweep(net, forward, theirs, cliques), abs=1e-9)
-        _unpack(net, ours, box)
+        unpack(net, ours, box)
         np.testing.assert_allclose(ours, np.where(inside, theirs, 0.0), atol=1e-9)
 
 

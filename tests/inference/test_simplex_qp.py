@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import maxsum as ms
 from maxsum.kernels import qp as kernels
+from maxsum.kernels.simplex import project
 from maxsum.qp.block_form import BlockForm
 from maxsum.qp.simplex import minimise_simplex_qp
 
@@ -86,7 +87,7 @@ def test_projection_equals_the_reference(n_labels, spread):
     states = np.full(40, n_labels, dtype=np.int32)
     states[20:] = rng.integers(1, n_labels + 1, size=20)
     out = np.zeros_like(points)
-    kernels.project(points, states, out)
+    project(points, states, out)
     for row, z, k in zip(out, points, states, strict=True):
         np.testing.assert_allclose(row[:k], reference_projection(z[:k]), atol=1e-13)
         assert (row[k:] == 0).all()

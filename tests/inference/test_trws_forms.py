@@ -151,9 +151,8 @@ def mixed_tables(n_labels):
     ]
 
 
-def test_every_form_passes_the_messages_of_the_general_kernels(monkeypatch):
-    """The forms mixed in one problem, with the number of labels no constant of the code: one kernel for all of them."""
-    monkeypatch.setattr("maxsum.kernels.trws_uniform.UNROLLED", ())
+def test_every_form_passes_the_messages_of_the_general_kernels():
+    """The forms mixed in one problem, with numbers of labels that are constants of the code, and others."""
     for n_labels in range(2, 34):
         tables = mixed_tables(n_labels)
         problem = small_grid(n_labels, tables, n_labels)
@@ -183,8 +182,7 @@ def test_without_transposed_tables_the_messages_are_the_same():
     assert_same(problem, uniform_passes(bare, general_forms(3)), uniform_passes(net, general_forms(3)), 10.0)
 
 
-def test_negative_weights_go_through_the_general_kernel(monkeypatch):
-    monkeypatch.setattr("maxsum.kernels.trws_uniform.UNROLLED", ())
+def test_negative_weights_go_through_the_general_kernel():
     rng = np.random.default_rng(3)
     for n_labels in (3, 6, 9, 17, 32):
         weight = rng.choice([-1.5, 0.0, 0.5, 2.0], ms.Graph.grid(3, 4).n_edges)

@@ -59,7 +59,7 @@ def mixed(own, seed, n_labellings=6, memory=2):
     for _ in range(n_labellings):
         y = np.where(random.random(len(truth)) < 0.25, random.integers(own.model.n_labels, size=len(truth)), truth)
         before.append(tables(own, regions))
-        regions = extend(own.design, regions, y.astype(np.int32), memory)
+        regions = Regions(*extend(own.design, regions, y.astype(np.int32), memory))
         before[-1] = (*before[-1], *tables(own, regions), y)
         for r in range(len(regions.atom_ptr) - 1):
             atoms = slice(regions.atom_ptr[r], regions.atom_ptr[r + 1])

@@ -63,7 +63,7 @@ def test_a_new_labelling_changes_neither_weights_nor_dual():
         before = store.weights.value.copy()
         for j, key in enumerate(answer.keys):
             example = store.examples[j]
-            example.set(extend(example.design, example.regions, key.astype(np.int32), 1), store.scratch)
+            example.set(Regions(*extend(example.design, example.regions, key.astype(np.int32), 1)), store.scratch)
         assert store.refresh() == pytest.approx(dual, abs=1e-9)
         assert store.weights.value == pytest.approx(before, abs=1e-9)
         gain, _ = store.ascend(np.arange(own.n_examples), 5, 100, 0.0, 0.0, 0.0, 1e-300, gaps)
@@ -125,10 +125,10 @@ def test_multipliers_that_sum_to_more_than_one_do_not_hang():
     regions = no_regions(truth)
     for _ in range(4):
         y = np.where(random.random(len(truth)) < 0.2, random.integers(3, size=len(truth)), truth).astype(np.int32)
-        regions = extend(own.design, regions, y, 3)
+        regions = Regions(*extend(own.design, regions, y, 3))
         for r in range(len(regions.atom_ptr) - 1):
             regions.alpha[regions.atom_ptr[r] : regions.atom_ptr[r + 1]] = 1.0 + 1e-9
-        regions = extend(own.design, regions, truth.astype(np.int32), 3)
+        regions = Regions(*extend(own.design, regions, truth.astype(np.int32), 3))
     assert np.add.reduceat(regions.alpha, regions.atom_ptr[:-1]) == pytest.approx(1.0)
 
 

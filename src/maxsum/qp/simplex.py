@@ -16,6 +16,7 @@ from ..core.result import Termination
 from ..core.validation import LARGEST
 from ..executors.threads import split, thread_map
 from ..kernels import qp
+from ..kernels.simplex import project
 from .block_form import BlockForm, states_array
 
 log = logging.getLogger("maxsum")
@@ -276,7 +277,7 @@ def _start(init: Any, theta: np.ndarray, states: np.ndarray) -> np.ndarray:
     start[theta == qp.FORBIDDEN] = -qp.FORBIDDEN
     mu = np.zeros_like(theta)
     if mu.size:
-        qp.project(start, states, mu)
+        project(start, states, mu)
     return mu
 
 

@@ -331,7 +331,7 @@ class _Chains(_Descent):
         net = self.net
         self._bank_of, self._scores = _weighted_tables(net)
         self._visited = np.zeros_like(net.unary)
-        self._sweep, self._hard_pass = kernels.chain_sweep(problem.n_labels), passes(problem, net)
+        self._sweep, self._hard_pass = kernels.chain_sweep, passes(problem, net)
         self._change, self._reserve = np.inf, 0.0
 
     @property

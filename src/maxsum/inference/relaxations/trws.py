@@ -201,12 +201,11 @@ def uniform_passes(
     if needed & GENERAL and len(net.turned):
         needed |= TURNED
         bank = np.concatenate([bank, net.turned.ravel()])
-    one_pass = uniform_sweep(n_labels, needed)
     arrays = (net.unary.ravel(), net.edges.ravel(), net.edge_table, net.edge_weight, bank, *forms)
-    rest = (net.ptr, net.adj_edge, net.adj_side, n_labels)
+    rest = (net.ptr, net.adj_edge, net.adj_side, n_labels, needed)
     if shape is None:
-        return lambda messages, forward: one_pass(*arrays, *rest, messages.edge.ravel(), forward, 0, 1, first, last, n_nodes)
-    in_strips = strip_passes(partial(one_pass, *arrays, *rest), shape, n_strips)
+        return lambda messages, forward: uniform_sweep(*arrays, *rest, messages.edge.ravel(), forward, 0, 1, first, last, n_nodes)
+    in_strips = strip_passes(partial(uniform_sweep, *arrays, *rest), shape, n_strips)
     return lambda messages, forward: in_strips(messages.edge.ravel(), forward)
 
 

@@ -97,7 +97,7 @@ class DualBound:
         self.copies, self.forest = _cover(objective, form)
         size, n_copies = self.model.n_labels, len(self.copies.owner)
         self.label_type = np.int8 if size < 128 else np.int32
-        self._best = kernels.best_labellings(size)
+        self._best = kernels.best_labellings
         self._theta = np.empty((n_copies, size))
         self._scores = np.zeros((len(self.design.truth), size))
         self._parts = split(self.copies.starts[self.copies.tree_ptr], self.n_jobs)

@@ -176,7 +176,7 @@ class RegionStore(DualModel):
         for j, key in zip(examples.tolist(), keys, strict=True):
             own = self.examples[j]
             if not isinstance(key, Relaxed):
-                own.set(extend(own.design, own.regions, key.astype(np.int32, copy=False), _MEMORY), self.scratch)
+                own.set(Regions(*extend(own.design, own.regions, key.astype(np.int32, copy=False), _MEMORY)), self.scratch)
         return self.ascend(examples, 1, max_steps, 0.0, 0.0, 0.0, 1e-300, gaps)
 
     def ascend(

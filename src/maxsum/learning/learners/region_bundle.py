@@ -198,7 +198,7 @@ class _Search:
     def improve(self, labels: np.ndarray) -> None:
         """Take a labelling in, and move to the minimiser of the model."""
         objective, own, started = self.objective, self.planes, time.perf_counter()
-        own.set(extend(objective.design, own.regions, labels, self.learner.memory), self.store.scratch)
+        own.set(Regions(*extend(objective.design, own.regions, labels, self.learner.memory)), self.store.scratch)
         regions, c = own.regions, own.limit
         u, _ = own.mean(self.store.scratch, objective.n_weights)
         enough = _TUNING.precision * max(self.learner.tol * abs(self.value), _TUNING.early * (self.value - self.dual))

@@ -232,14 +232,14 @@ class Energies:
         node = np.ascontiguousarray(mu * np.repeat(weight, np.diff(data.node_ptr))[:, None])
         edge_weight = np.repeat(weight, np.diff(data.edge_ptr))
         second = mu if other is None else other
-        f = data.f
+        f, indices = data.f, np.ascontiguousarray(data.f.indices)
         pieces = fixed_split(np.ascontiguousarray(data.edge_ptr, dtype=np.int64))
         banks = np.zeros((len(pieces), *model.family.size)) if model.family.n_weights else np.zeros((1, *model.family.size))
 
         def part(number: int) -> None:
             first, last = (int(data.edge_ptr[i]) for i in pieces[number])
             moments.pair_moments(
-                mu, second, data.edges, data.n_states, f.indptr, f.indices, f.data, edge_weight, first, last, banks[number]
+                mu, second, data.edges, data.n_states, f.indptr, indices, f.data, edge_weight, first, last, banks[number]
             )
 
         if model.family.n_weights and len(data.edges):
