@@ -59,7 +59,8 @@ static double ascend(Array<const i64> order, Array<const double, 2> x, Array<con
                      Array<const double> norm, Array<const double, 2> loss, Array<const i32, 2> edges, Array<double, 2> alpha, Array<double, 2> node,
                      Array<double, 3> tables, Array<double> own, Array<double, 2> pair, i64 max_steps, Array<double> gaps) {
     const i64 n_labels = loss.shape[1], n_subsets = alpha.shape[1], n_edges = edges.size(), width = node.shape[1], n_features = x.shape[1];
-    std::vector<double> total(n_subsets), column(n_subsets), score(n_labels), moved(n_labels), all_own(n_labels);
+    Owned<double> memory(2 * n_subsets + 3 * n_labels);
+    double *total = memory.data, *column = total + n_subsets, *score = column + n_subsets, *moved = score + n_labels, *all_own = moved + n_labels;
     const bool dense = x.size() > 0;
     double gain = 0.0;
     for (i64 i = 0; i < order.size(); i++) {
@@ -81,15 +82,15 @@ static double ascend(Array<const i64> order, Array<const double, 2> x, Array<con
         double gap = 0.0;
         for (i64 step = 0; step < max_steps; step++) {
             for (i64 m = 0; m < n_labels; m++) all_own[m] = score[m] + own[m];
-            scores(all_own.data(), pair.data, n_labels, column.data(), total.data());
-            const auto [high, low] = ends(total.data(), weight, n_subsets);
+            scores(all_own, pair.data, n_labels, column, total);
+            const auto [high, low] = ends(total, weight, n_subsets);
             if (low < 0) break;
             if (step == 0) {
                 for (i64 s = 0; s < n_subsets; s++) {
                     if (weight[s] > 0.0) gap += weight[s] * (total[high] - total[s]);
                 }
             }
-            if (is_flat(total.data(), high, low)) break;
+            if (is_flat(total, high, low)) break;
             const double slope = total[high] - total[low];
             const i64 differ = high ^ low;
             double curve = 0.0;
