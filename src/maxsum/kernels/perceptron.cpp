@@ -90,8 +90,8 @@ static void all_scores(const Features &nodes, const double *w, i64 n_nodes, i64 
 // Returns (sweeps, updates, updates of the last sweep).
 static std::tuple<i64, i64, i64> trivial_sweeps(const Design &design, Array<const i64> ptr, Array<const i32> adj_edge, Array<const i8> adj_side,
                                                 Array<const i32> n_states, Array<const i64> examples, i64 max_sweeps, i64 shared,
-                                                Array<const double, 2> gram, Array<double> weights, Array<double, 3> potentials, Array<double,
-                                                2> sums, Array<double, 2> bank, Array<double> total) {
+                                                Array<const double, 2> gram, Array<double> weights, Array<double, 3> potentials,
+                                                Array<double, 2> sums, Array<double, 2> bank, Array<double> total) {
     const Features nodes = node_features(design), pairs = edge_features(design);
     const i64 size = design.edge_index.shape[1], n_pairs = size * size, n_gram = gram.size();
     const i64 node_step = design.node_step[0], node_part = design.node_step[1], edge_step = design.edge_step[0], edge_part = design.edge_step[1];
