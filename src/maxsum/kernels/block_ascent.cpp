@@ -276,11 +276,11 @@ static Visit visit(const Design &design, const Planes &planes, const Weights &we
 
 // Passes over the stored planes of the examples in `order` (reordered in place) while they pay.
 //
-// A pass pays if its gain for its work is no less than gain / work so far, and more than `least`. Examples whose gap is below `active` times the mean are
-// left out of the next pass. Returns (passes done, gain, work).
-static std::tuple<i64, double, double> cached_passes(const Design &design, const Planes &planes, const Weights &weights, Array<i64> order, i64 n_passes,
-                                                     i64 max_steps, double active, double least, double gain, double work, Array<double> gaps,
-                                                     const Scratch &scratch) {
+// A pass pays if its gain for its work is no less than gain / work so far, and more than `least`. Examples whose gap is below `active` times the mean
+// are left out of the next pass. Returns (passes done, gain, work).
+static std::tuple<i64, double, double> cached_passes(const Design &design, const Planes &planes, const Weights &weights, Array<i64> order,
+                                                     i64 n_passes, i64 max_steps, double active, double least, double gain, double work,
+                                                     Array<double> gaps, const Scratch &scratch) {
     i64 n = order.size(), done = 0;
     while (done < n_passes && n > 0) {
         double more = 0.0, total = 0.0;
@@ -337,8 +337,8 @@ static double rebuild(const Design &design, const Planes &planes, const Weights 
 }
 
 void bind_block_ascent(nb::module_ &m) {
-    def(m, "cached_passes", cached_passes, "design"_a, "planes"_a, "weights"_a, "order"_a, "n_passes"_a, "max_steps"_a, "active"_a, "least"_a, "gain"_a,
-        "work"_a, "gaps"_a, "scratch"_a, "Passes over the stored planes of the examples in ``order`` (reordered in place) while they pay.");
+    def(m, "cached_passes", cached_passes, "design"_a, "planes"_a, "weights"_a, "order"_a, "n_passes"_a, "max_steps"_a, "active"_a, "least"_a,
+        "gain"_a, "work"_a, "gaps"_a, "scratch"_a, "Passes over the stored planes of the examples in ``order`` (reordered in place) while they pay.");
     def(m, "rebuild", rebuild, "design"_a, "planes"_a, "weights"_a, "scratch"_a,
         "Recompute ``w`` from planes and multipliers, without the rounding of many small steps; returns sum of alpha * b.");
 }

@@ -68,8 +68,8 @@ static void solve_free(Array<const double, 2> band, const double *target, i64 m,
 
 // Multipliers of the projection onto D w >= 0, one table a row, by block principal pivoting (Judice and Pires 1994).
 //
-// Solves s = D u + G mu >= 0, mu >= 0, s' mu = 0 with G = D D', given by its lower diagonals: band[i, d] = G[i, i - d]. The support of `multipliers` is the
-// start. Returns how many tables took `max_rounds`.
+// Solves s = D u + G mu >= 0, mu >= 0, s' mu = 0 with G = D D', given by its lower diagonals: band[i, d] = G[i, i - d]. The support of `multipliers`
+// is the start. Returns how many tables took `max_rounds`.
 static i64 project_duals(Array<const double, 2> band, Array<const double, 2> targets, Array<double, 2> multipliers, i64 max_rounds) {
     const i64 n_rows = band.shape[0], width = band.shape[1];
     Work work(n_rows, width);

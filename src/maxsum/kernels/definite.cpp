@@ -36,8 +36,8 @@ static bool is_definite(const double *matrix, i64 n, double floor, double *work)
 
 // Project matrices in place; that of starts[t] is stored by rows from its diagonal on, off it times sqrt(2).
 //
-// What is below the floor is lifted to it, W + sum_k max(floor - lambda_k, 0) v_k v_k', or the matrix is made anew from what is above, whichever takes fewer
-// terms.
+// What is below the floor is lifted to it, W + sum_k max(floor - lambda_k, 0) v_k v_k', or the matrix is made anew from what is above, whichever
+// takes fewer terms.
 static void clip_eigenvalues(Array<double> weights, Array<const i64> starts, i64 size, double floor) {
     std::vector<double> own(size * size), spare_rows(size * size), values(size), spare(size);
     double *matrix = own.data(), *work = spare_rows.data();

@@ -3,8 +3,8 @@
 
 namespace maxsum {
 
-// An inequality (9) counts as violated up to so much of a step: a sum of four weights of a million steps has a rounding error of 1e-9 steps, so that what is
-// above holds by more than rounding; it is far below a step, so that the number of updates does not change.
+// An inequality (9) counts as violated up to so much of a step: a sum of four weights of a million steps has a rounding error of 1e-9 steps, so that
+// what is above holds by more than rounding; it is far below a step, so that the number of updates does not change.
 constexpr double STRICT = 1e-6;
 
 namespace {
@@ -73,15 +73,15 @@ static void all_scores(const Features &nodes, const double *w, i64 n_nodes, i64 
 
 // Algorithm 3 of Franc and Savchynskyy 2008: sweeps over all inequalities (20) of some examples, until one makes no update.
 //
-// Of each example the nodes come first (Steps 2 and 3), then the edges (Steps 4 and 5); each violated inequality is met by one update, and the next one sees
-// it.
+// Of each example the nodes come first (Steps 2 and 3), then the edges (Steps 4 and 5); each violated inequality is met by one update, and the next
+// one sees it.
 //
 // ptr, adj_edge, adj_side: edges at each node of the union. n_states (N,).
-// shared: tables are read from `bank` if 1 or 2: each edge has a single feature, and no weight is in the tables of two; 2 if no weight is twice in one table
-// either.
-// gram (N, N) or (0, 0): products of the features of all nodes, or nothing. With them the scores of all nodes are kept, and the weights of node features
-// follow at the end. Each feature and label must have a weight of its own, and `total` be empty; sweeps end only if one without updates starts from scores of
-// the weights themselves.
+// shared: tables are read from `bank` if 1 or 2: each edge has a single feature, and no weight is in the tables of two; 2 if no weight is twice in
+// one table either.
+// gram (N, N) or (0, 0): products of the features of all nodes, or nothing. With them the scores of all nodes are kept, and the weights of node
+// features follow at the end. Each feature and label must have a weight of its own, and `total` be empty; sweeps end only if one without updates
+// starts from scores of the weights themselves.
 // w (P + 2 E K,): weights of the model, then potentials. phi (E, 2, K): the potentials in w, the same memory: phi_tt'(k) is phi[e, 0, k] for the edge
 // e = (t, t'), and phi[e, 1, k] the other way.
 // sums (N, K), bank (F, K * K): work space: the potentials at each node added up, and the tables.
@@ -90,8 +90,8 @@ static void all_scores(const Features &nodes, const double *w, i64 n_nodes, i64 
 // Returns (sweeps, updates, updates of the last sweep).
 static std::tuple<i64, i64, i64> trivial_sweeps(const Design &design, Array<const i64> ptr, Array<const i32> adj_edge, Array<const i8> adj_side,
                                                 Array<const i32> n_states, Array<const i64> examples, i64 max_sweeps, i64 shared,
-                                                Array<const double, 2> gram, Array<double> weights, Array<double, 3> potentials, Array<double, 2> sums,
-                                                Array<double, 2> bank, Array<double> total) {
+                                                Array<const double, 2> gram, Array<double> weights, Array<double, 3> potentials,
+                                                Array<double, 2> sums, Array<double, 2> bank, Array<double> total) {
     const Features nodes = node_features(design), pairs = edge_features(design);
     const i64 size = design.edge_index.shape[1], n_pairs = size * size, n_gram = gram.size();
     const i64 node_step = design.node_step[0], node_part = design.node_step[1], edge_step = design.edge_step[0], edge_part = design.edge_step[1];
@@ -230,11 +230,11 @@ static std::tuple<i64, i64, i64> trivial_sweeps(const Design &design, Array<cons
 
 // Exhaustive search over the inequalities <z, w> > 0 of (20) for some examples.
 //
-// Writes for each example the smallest <z, w> (1e308 if it has no inequality), where it is (node, label, -1) or (edge, label, label) in numbers of the
-// example, and how many are <= 0.
+// Writes for each example the smallest <z, w> (1e308 if it has no inequality), where it is (node, label, -1) or (edge, label, label) in numbers of
+// the example, and how many are <= 0.
 static void trivial_check(const Design &design, Array<const i64> ptr, Array<const i32> adj_edge, Array<const i8> adj_side, Array<const i32> n_states,
-                          Array<const i64> examples, Array<const double> weights, Array<const double, 3> potentials, Array<double> row, Array<double> least,
-                          Array<i64, 2> keys, Array<i64> violated) {
+                          Array<const i64> examples, Array<const double> weights, Array<const double, 3> potentials, Array<double> row,
+                          Array<double> least, Array<i64, 2> keys, Array<i64> violated) {
     const Features nodes = node_features(design), pairs = edge_features(design);
     const i64 size = design.edge_index.shape[1], n_phi = potentials.shape[2];
     const i64 node_step = design.node_step[0], node_part = design.node_step[1], edge_step = design.edge_step[0], edge_part = design.edge_step[1];
@@ -279,8 +279,8 @@ static void trivial_check(const Design &design, Array<const i64> ptr, Array<cons
     }
 }
 
-// Steps 2 and 3 of Algorithm 2 of Franc and Savchynskyy (2008) until every table is strictly supermodular, by more than STRICT of a step; negative weights
-// of `nonneg` become 0.
+// Steps 2 and 3 of Algorithm 2 of Franc and Savchynskyy (2008) until every table is strictly supermodular, by more than STRICT of a step; negative
+// weights of `nonneg` become 0.
 //
 // `drift` collects `count` times each change. Returns the number of updates.
 static i64 enter_cone(Array<const u8> nonneg, Array<const i64, 2> quads, double step, double count, Array<double> w, Array<double> drift) {
@@ -317,14 +317,14 @@ static i64 wrong_nodes(const Design &design, i64 first, const i32 *labels, i64 n
     return wrong;
 }
 
-// Step 3 of Algorithm 1: w := w + z for each example whose labelling still has <w, z> <= `margin` times the number of wrong nodes; the cone holds again
-// after each.
+// Step 3 of Algorithm 1: w := w + z for each example whose labelling still has <w, z> <= `margin` times the number of wrong nodes; the cone holds
+// again after each.
 //
-// `drift` collects each change times the number of examples seen before it (`count` at the start), so that the average of the weights over all examples seen
-// is w - drift / count. Returns (updates, updates of the cone).
-static std::tuple<i64, i64> margin_pass(const Design &design, Array<const i64> examples, Array<const i64> key_ptr, Array<const i32> labels, double margin,
-                                        Array<const u8> nonneg, Array<const i64, 2> quads, double step, i64 count, Array<i32> index, Array<double> value,
-                                        Array<double> w, Array<double> drift) {
+// `drift` collects each change times the number of examples seen before it (`count` at the start), so that the average of the weights over all
+// examples seen is w - drift / count. Returns (updates, updates of the cone).
+static std::tuple<i64, i64> margin_pass(const Design &design, Array<const i64> examples, Array<const i64> key_ptr, Array<const i32> labels,
+                                        double margin, Array<const u8> nonneg, Array<const i64, 2> quads, double step, i64 count, Array<i32> index,
+                                        Array<double> value, Array<double> w, Array<double> drift) {
     i64 updates = 0, fixes = 0;
     for (i64 i = 0; i < examples.size(); i++) {
         const i64 j = examples[i];
@@ -362,14 +362,14 @@ static void products(const Design &design, Array<const i64> examples, Array<cons
 void bind_perceptron(nb::module_ &m) {
     def(m, "trivial_sweeps", trivial_sweeps, "design"_a, "ptr"_a, "adj_edge"_a, "adj_side"_a, "n_states"_a, "examples"_a, "max_sweeps"_a, "shared"_a,
         "gram"_a, "w"_a, "phi"_a, "sums"_a, "bank"_a, "total"_a,
-        "Algorithm 3 of Franc and Savchynskyy 2008: sweeps over all inequalities (20) of some examples, until one makes no update: (sweeps, updates, updates of "
-        "the last sweep).");
-    def(m, "trivial_check", trivial_check, "design"_a, "ptr"_a, "adj_edge"_a, "adj_side"_a, "n_states"_a, "examples"_a, "w"_a, "phi"_a, "row"_a, "least"_a,
-        "keys"_a, "violated"_a, "Exhaustive search over the inequalities <z, w> > 0 of (20) for some examples.");
+        "Algorithm 3 of Franc and Savchynskyy 2008: sweeps over all inequalities (20) of some examples, until one makes no update: (sweeps, updates, "
+        "updates of the last sweep).");
+    def(m, "trivial_check", trivial_check, "design"_a, "ptr"_a, "adj_edge"_a, "adj_side"_a, "n_states"_a, "examples"_a, "w"_a, "phi"_a, "row"_a,
+        "least"_a, "keys"_a, "violated"_a, "Exhaustive search over the inequalities <z, w> > 0 of (20) for some examples.");
     def(m, "enter_cone", enter_cone, "nonneg"_a, "quads"_a, "step"_a, "count"_a, "w"_a, "drift"_a,
         "Steps 2 and 3 of Algorithm 2 of Franc and Savchynskyy (2008) until every table is strictly supermodular; returns the number of updates.");
-    def(m, "margin_pass", margin_pass, "design"_a, "examples"_a, "key_ptr"_a, "labels"_a, "margin"_a, "nonneg"_a, "quads"_a, "step"_a, "count"_a, "index"_a,
-        "value"_a, "w"_a, "drift"_a, "Step 3 of Algorithm 1 of Franc and Savchynskyy (2008); returns (updates, updates of the cone).");
+    def(m, "margin_pass", margin_pass, "design"_a, "examples"_a, "key_ptr"_a, "labels"_a, "margin"_a, "nonneg"_a, "quads"_a, "step"_a, "count"_a,
+        "index"_a, "value"_a, "w"_a, "drift"_a, "Step 3 of Algorithm 1 of Franc and Savchynskyy (2008); returns (updates, updates of the cone).");
     def(m, "products", products, "design"_a, "examples"_a, "key_ptr"_a, "labels"_a, "index"_a, "value"_a, "w"_a, "product"_a, "wrong"_a,
         "For a labelling of each example: <w, z> and the number of wrong nodes.");
 }

@@ -288,8 +288,8 @@ static void drop_all(const Design &design, const Planes &planes, Array<const i64
 }
 
 // insert one labelling for each of `examples`; full[i] is set where there was no room.
-static void insert_all(const Design &design, const Planes &planes, Array<const i64> examples, Array<const i64> ptr, Array<const i32> labels, i64 oldest,
-                       const Scratch &scratch, Array<bool> full) {
+static void insert_all(const Design &design, const Planes &planes, Array<const i64> examples, Array<const i64> ptr, Array<const i32> labels,
+                       i64 oldest, const Scratch &scratch, Array<bool> full) {
     for (i64 i = 0; i < examples.size(); i++) {
         const i64 j = examples[i];
         drop(design, planes, j, oldest);

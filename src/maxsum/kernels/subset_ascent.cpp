@@ -1,7 +1,7 @@
 // Dual block-coordinate ascent where an example has so few labellings that all of them are planes.
 //
-// Block j holds a multiplier for every subset S of labels. A step moves some of it from the worst subset in use to the best one. Scores of all subsets
-// cost less than one product with the features, so nothing is cached.
+// Block j holds a multiplier for every subset S of labels. A step moves some of it from the worst subset in use to the best one. Scores of all
+// subsets cost less than one product with the features, so nothing is cached.
 #include "simplex.hpp"
 
 namespace maxsum {
@@ -53,13 +53,14 @@ static void add_to_table(Array<double, 3> tables, double *own, double *pair, i64
 
 // Visit the examples of `order`; gaps[j] is the gap of block j before. Returns the gain of the dual.
 //
-// x (n, d) holds dense features, or none (0, 0) and they are the CSR arrays. `norm` are squared norms of rows, `loss` (n, L) is the loss of label 1 minus
-// that of 0. `node` (L, d), `tables`, `own` and `pair` are the weights, changed in place.
+// x (n, d) holds dense features, or none (0, 0) and they are the CSR arrays. `norm` are squared norms of rows, `loss` (n, L) is the loss of label 1
+// minus that of 0. `node` (L, d), `tables`, `own` and `pair` are the weights, changed in place.
 static double ascend(Array<const i64> order, Array<const double, 2> x, Array<const i64> x_ptr, Array<const i32> x_col, Array<const double> x_val,
                      Array<const double> norm, Array<const double, 2> loss, Array<const i32, 2> edges, Array<double, 2> alpha, Array<double, 2> node,
                      Array<double, 3> tables, Array<double> own, Array<double, 2> pair, i64 max_steps, Array<double> gaps) {
     const i64 n_labels = loss.shape[1], n_subsets = alpha.shape[1], n_edges = edges.size(), width = node.shape[1], n_features = x.shape[1];
-    std::vector<double> total(n_subsets), column(n_subsets), score(n_labels), moved(n_labels), all_own(n_labels);
+    Owned<double> memory(2 * n_subsets + 3 * n_labels);
+    double *total = memory.data, *column = total + n_subsets, *score = column + n_subsets, *moved = score + n_labels, *all_own = moved + n_labels;
     const bool dense = x.size() > 0;
     double gain = 0.0;
     for (i64 i = 0; i < order.size(); i++) {
@@ -81,15 +82,15 @@ static double ascend(Array<const i64> order, Array<const double, 2> x, Array<con
         double gap = 0.0;
         for (i64 step = 0; step < max_steps; step++) {
             for (i64 m = 0; m < n_labels; m++) all_own[m] = score[m] + own[m];
-            scores(all_own.data(), pair.data, n_labels, column.data(), total.data());
-            const auto [high, low] = ends(total.data(), weight, n_subsets);
+            scores(all_own, pair.data, n_labels, column, total);
+            const auto [high, low] = ends(total, weight, n_subsets);
             if (low < 0) break;
             if (step == 0) {
                 for (i64 s = 0; s < n_subsets; s++) {
                     if (weight[s] > 0.0) gap += weight[s] * (total[high] - total[s]);
                 }
             }
-            if (is_flat(total.data(), high, low)) break;
+            if (is_flat(total, high, low)) break;
             const double slope = total[high] - total[low];
             const i64 differ = high ^ low;
             double curve = 0.0;
@@ -132,8 +133,9 @@ static double ascend(Array<const i64> order, Array<const double, 2> x, Array<con
 }
 
 void bind_subset_ascent(nb::module_ &m) {
-    def(m, "ascend", ascend, "order"_a, "x"_a, "x_ptr"_a, "x_col"_a, "x_val"_a, "norm"_a, "loss"_a, "edges"_a, "alpha"_a, "node"_a, "tables"_a, "own"_a,
-        "pair"_a, "max_steps"_a, "gaps"_a, "Visit the examples of ``order``; ``gaps[j]`` is the gap of block ``j`` before. Returns the gain of the dual.");
+    def(m, "ascend", ascend, "order"_a, "x"_a, "x_ptr"_a, "x_col"_a, "x_val"_a, "norm"_a, "loss"_a, "edges"_a, "alpha"_a, "node"_a, "tables"_a,
+        "own"_a, "pair"_a, "max_steps"_a, "gaps"_a,
+        "Visit the examples of ``order``; ``gaps[j]`` is the gap of block ``j`` before. Returns the gain of the dual.");
 }
 
 } // namespace maxsum

@@ -1,5 +1,5 @@
-// Inner products and combinations of long vectors, without the threads that a BLAS would start for each of them: these go on spinning for a while, which
-// takes a core away from other workers, and their number changes the last bits.
+// Inner products and combinations of long vectors, without the threads that a BLAS would start for each of them: these go on spinning for a while,
+// which takes a core away from other workers, and their number changes the last bits.
 #pragma once
 
 #include "arrays.hpp"
