@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 
@@ -25,10 +26,8 @@ except ImportError as error:
 is_new_processor = _library.is_new_processor
 variant = "baseline"
 if os.environ.get("MAXSUM_CPU") != "baseline" and is_new_processor():
-    try:
+    with suppress(ImportError):  # a build for one kind of processors alone
         _library, variant = import_module("._compiled_v3", __name__), "x86-64-v3"
-    except ImportError:  # a build for one kind of processors alone
-        pass
 
 for _name, _module in vars(_library).items():
     if isinstance(_module, ModuleType):

@@ -256,7 +256,7 @@ bool load_fields(R &record, PyObject *tuple, uint32_t flags, cleanup_list *clean
 }
 
 template <class R> struct record_caster {
-    NB_TYPE_CASTER(R, const_name("tuple"))
+    NB_TYPE_CASTER(R, R::type_name)
 
     bool from_python(handle src, uint32_t flags, cleanup_list *cleanup) noexcept {
         return std::apply(
@@ -282,6 +282,7 @@ template <class R> struct record_caster {
 #define MAXSUM_MEMBER_AGAIN() MAXSUM_MEMBER
 #define MAXSUM_RECORD(R, ...)                                                                                          \
     static constexpr const char *record_name = #R;                                                                     \
+    static constexpr auto type_name = nanobind::detail::const_name("maxsum.kernels.records." #R);                      \
     static constexpr const char *field_names = #__VA_ARGS__;                                                           \
     static constexpr auto fields() { return std::make_tuple(MAXSUM_MEMBERS(R, __VA_ARGS__)); }
 #define MAXSUM_RECORD_CASTER(R)                                                                                        \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -110,8 +111,7 @@ class ForestSearch:
         self.best = polish(self.original, start_labels(self.original) if run.labels is None else run.labels)
         self.level = np.array([total_score(self.net, self.best)])
         n, k = self.net.unary.shape
-        counters = tuple(np.zeros(n, dtype=np.int32) for _ in range(4))
-        self.work = (*counters, np.zeros(n, dtype=np.int64), np.zeros((n, k)), np.zeros(k))
+        self.work: Any = (*np.zeros((4, n), dtype=np.int32), np.zeros(n, dtype=np.int64), np.zeros((n, k)), np.zeros(k))
         self.n_moves, self.n_rounds, self.improved_at, self.pace = 0, 0, 0, 0.0
         self.run.offer(self.best)
 

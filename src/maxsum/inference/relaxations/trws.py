@@ -204,7 +204,9 @@ def uniform_passes(
     arrays = (net.unary.ravel(), net.edges.ravel(), net.edge_table, net.edge_weight, bank, *forms)
     rest = (net.ptr, net.adj_edge, net.adj_side, n_labels, needed)
     if shape is None:
-        return lambda messages, forward: uniform_sweep(*arrays, *rest, messages.edge.ravel(), forward, 0, 1, first, last, n_nodes)
+        return lambda messages, forward: uniform_sweep(
+            *arrays, *rest, messages.edge.ravel(), forward, 0, 1, first, last, n_nodes
+        )
     in_strips = strip_passes(partial(uniform_sweep, *arrays, *rest), shape, n_strips)
     return lambda messages, forward: in_strips(messages.edge.ravel(), forward)
 
