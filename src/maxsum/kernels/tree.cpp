@@ -1,4 +1,5 @@
 // Dynamic programming on forests: leaves to root, then back, component by component.
+#include "lanes.hpp"
 #include "message.hpp"
 #include "net.hpp"
 
@@ -64,8 +65,8 @@ static void solve_forest(const Net &problem, Array<const i32> order, Array<const
                          i64 first, i64 last, Flag hard, Array<double, 3> messages, Array<i32> labels) {
     const Net net = problem;
     const i64 n_labels = net.unary.shape[1];
-    std::vector<double> root_scores(n_labels), scratch(n_labels);
-    double *root_theta = root_scores.data(), *out = scratch.data();
+    const Rows scratch(2, n_labels);
+    double *root_theta = scratch[0], *out = scratch[1];
     for (i64 c = first; c < last; c++) {
         for (i64 i = starts[c]; i < starts[c + 1]; i++) {
             const i64 v = order[i];

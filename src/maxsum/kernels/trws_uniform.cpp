@@ -41,9 +41,10 @@ template <class T, int N> struct Room {
 };
 
 template <class T> struct Room<T, 0> {
-    std::unique_ptr<T[]> memory;
+    static_assert(sizeof(T) % sizeof(double) == 0 && alignof(T) <= 64);
+    Rows memory;
     T *data;
-    explicit Room(i64 n) : memory(new T[n]), data(memory.get()) {}
+    explicit Room(i64 n) : memory(1, n * i64(sizeof(T) / sizeof(double))), data(reinterpret_cast<T *>(memory[0])) {}
 };
 
 // The largest number of rows of blocks of a general message that are worked on at a time: their maxima stay in registers.
