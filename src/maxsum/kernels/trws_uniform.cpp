@@ -50,7 +50,7 @@ template <class T> struct Room<T, 0> {
 // The largest number of rows of blocks of a general message that are worked on at a time: their maxima stay in registers.
 constexpr int GROUP = 8;
 
-// weight * table, where the weight is not 1.
+// Some cells of a table times the weight of the edge; no product where that is 1.
 template <bool UNIT, class L> inline L scaled(L weight, const double *at) {
     if constexpr (UNIT) {
         return L::load(at);
@@ -85,7 +85,7 @@ template <int BLOCKS, bool UNIT, class L, class P>
 inline void general(const double *own, const double *table, P place, i64 n_labels, i64 n_blocks, L weight, L *out) {
     if constexpr (BLOCKS > 0 && BLOCKS <= GROUP) {
         group<BLOCKS, UNIT>(own, table, place, n_labels, weight, out);
-    } else if constexpr (BLOCKS * sizeof(L) >= 512) { // the table is as large as the fastest memory: in the order of its rows
+    } else if constexpr (BLOCKS * sizeof(L) >= 512) { // the table fills the fastest memory: two rows at a time (their number is even)
         for (i64 i = 0; i < n_blocks; i++) out[i] = L::all(-INF);
         for (i64 k = 0; k < n_labels; k += 2) {
             const L a = L::all(own[k]), b = L::all(own[k + 1]);
@@ -101,7 +101,7 @@ inline void general(const double *own, const double *table, P place, i64 n_label
         };
         i64 from = 0;
         for (; from + G <= n_blocks; from += G) some.template operator()<G>(from);
-        if constexpr (BLOCKS == 0) {
+        if constexpr (BLOCKS == 0 || BLOCKS % G != 0) { // then G is 4
             if (n_blocks - from == 3) some.template operator()<3>(from);
             if (n_blocks - from == 2) some.template operator()<2>(from);
             if (n_blocks - from == 1) some.template operator()<1>(from);
