@@ -10,7 +10,20 @@ from maxsum.inference import TRWS, BranchAndBound, LocalSearch, TreeDP
 from maxsum.inference.prepare import prepare
 from maxsum.inference.relaxations.augmenting_dag import AugmentingDAG
 from maxsum.inference.relaxations.table_forms import table_forms
-from maxsum.kernels import augmenting_dag, box, consistency, distance, enumeration, icm, local_search, persistency, search, second_order, tree, trws
+from maxsum.kernels import (
+    augmenting_dag,
+    box,
+    consistency,
+    distance,
+    enumeration,
+    icm,
+    local_search,
+    persistency,
+    search,
+    second_order,
+    tree,
+    trws,
+)
 from maxsum.kernels import _compiled_v3 as ours
 from maxsum.kernels.net import adjacency
 from maxsum.kernels.trws_uniform import TURNED, uniform_sweep
@@ -22,7 +35,9 @@ def problems():
     yield random_problem(1, 5, 3, density=0.0)
     for seed in range(12):
         hard = 0.15 * (seed % 3 == 0)
-        options = dict(unequal=seed % 2 == 0, hard=hard, forbidden=hard, weights=(-1.0, 2.0) if seed % 4 == 1 and not hard else None)
+        options = dict(
+            unequal=seed % 2 == 0, hard=hard, forbidden=hard, weights=(-1.0, 2.0) if seed % 4 == 1 and not hard else None
+        )
         yield random_problem(seed, (4, 14), (2, 12), cliques=3 * (seed % 5 == 2), **options)
     rng = np.random.default_rng(1)
     for n_labels in (2, 3, 9):
@@ -51,7 +66,9 @@ def test_forests():
         n = int(rng.integers(1, 15))
         edges = [(int(rng.integers(v)), v)[:: 1 if rng.random() < 0.5 else -1] for v in range(1, n) if rng.random() < 0.8]
         hard = 0.2 * (seed % 3 == 0)
-        problem = random_problem(seed, n, (1, 12), edges=edges, unequal=seed % 2 == 1, hard=hard, forbidden=hard, weights=(0.5, 2.0))
+        problem = random_problem(
+            seed, n, (1, 12), edges=edges, unequal=seed % 2 == 1, hard=hard, forbidden=hard, weights=(0.5, 2.0)
+        )
         if not prepare(problem).feasible:
             continue
         net, messages, labels = states(problem, seed)
@@ -98,7 +115,7 @@ def banks(n_labels, rng):
         np.diag(rng.uniform(0, 1, n_labels)) - 0.2,
         -0.7 * np.minimum(d, width),
         -0.3 * np.minimum(d, width) ** 2,
-        -np.minimum(d, 2.0) ** 1.5,
+        -(np.minimum(d, 2.0) ** 1.5),
     ]
     yield np.array(one)
     for table in one:
@@ -213,7 +230,11 @@ def searched():
 def test_boxes_of_the_exact_search():
     n_visits, n_probes, n_enumerated = 0, 0, 0
     for problem in searched():
-        with recording(SEARCH, "visit", 8) as visits, recording(SEARCH, "shrink", 4) as shrinks, recording(SEARCH, "probe", 4) as probes:
+        with (
+            recording(SEARCH, "visit", 8) as visits,
+            recording(SEARCH, "shrink", 4) as shrinks,
+            recording(SEARCH, "probe", 4) as probes,
+        ):
             with recording(SEARCH, "choose", 4) as choices:
                 BranchAndBound(max_nodes=30).solve(problem)
         replay(visits, search.visit, ours.search.visit)
