@@ -10,6 +10,7 @@ from maxsum.inference import TRWS, BranchAndBound, LocalSearch, TreeDP
 from maxsum.inference.prepare import prepare
 from maxsum.inference.relaxations.augmenting_dag import AugmentingDAG
 from maxsum.inference.relaxations.table_forms import table_forms
+from maxsum.kernels import _compiled_v3 as ours
 from maxsum.kernels import (
     augmenting_dag,
     box,
@@ -24,7 +25,6 @@ from maxsum.kernels import (
     tree,
     trws,
 )
-from maxsum.kernels import _compiled_v3 as ours
 from maxsum.kernels.net import adjacency
 from maxsum.kernels.trws_uniform import TURNED, uniform_sweep
 
@@ -234,9 +234,9 @@ def test_boxes_of_the_exact_search():
             recording(SEARCH, "visit", 8) as visits,
             recording(SEARCH, "shrink", 4) as shrinks,
             recording(SEARCH, "probe", 4) as probes,
+            recording(SEARCH, "choose", 4) as choices,
         ):
-            with recording(SEARCH, "choose", 4) as choices:
-                BranchAndBound(max_nodes=30).solve(problem)
+            BranchAndBound(max_nodes=30).solve(problem)
         replay(visits, search.visit, ours.search.visit)
         replay(shrinks, search.shrink, ours.search.shrink)
         replay(probes, search.probe, ours.search.probe)

@@ -1,12 +1,12 @@
 // Augmenting DAG (Koval and Schlesinger 1976; Werner 2007): descent of the height through failed arc consistency.
 //
-// With the messages phi, a label whose score lies more than epsilon below the best of its node, and a pair of labels that lies more than epsilon below
-// the best of its edge, are *slack*. Arc consistency deletes slack labels first, then every label that has, at some edge, no pair left that is neither
-// slack nor deleted at its other end; the edge is the *cause* of the deletion. Where a node loses all its labels, the deletions in reverse order give a
-// direction: every label of that node asks for 1 unit. A label that is asked for R units takes them from its cause (delta phi_v(k) = R); each pair of
-// that row that is not slack asks the label at its other end, deleted earlier, for as much (delta phi_w(l) = -max R over the labels that ask through this
-// edge). In the end slack pairs and slack labels pay. All of R are whole numbers, so the direction is exact; the step is the largest at which no slack
-// falls below 0, and the height falls by exactly the step.
+// With the messages phi, a label whose score lies more than epsilon below the best of its node, and a pair of labels that lies more than epsilon
+// below the best of its edge, are *slack*. Arc consistency deletes slack labels first, then every label that has, at some edge, no pair left that is
+// neither slack nor deleted at its other end; the edge is the *cause* of the deletion. Where a node loses all its labels, the deletions in reverse
+// order give a direction: every label of that node asks for 1 unit. A label that is asked for R units takes them from its cause (delta phi_v(k) = R);
+// each pair of that row that is not slack asks the label at its other end, deleted earlier, for as much (delta phi_w(l) = -max R over the labels that
+// ask through this edge). In the end slack pairs and slack labels pay. All of R are whole numbers, so the direction is exact; the step is the largest
+// at which no slack falls below 0, and the height falls by exactly the step.
 #include "lanes.hpp"
 #include "net.hpp"
 

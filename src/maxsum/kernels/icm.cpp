@@ -7,7 +7,8 @@ namespace maxsum {
 namespace {
 
 // Add the terms weight * from[k * step] (STEP, where that is not 0) to the values, and count those that are -inf.
-template <int STEP> inline void add(const double *__restrict from, i64 step, double weight, i64 states, double *__restrict value, double *__restrict bad) {
+template <int STEP>
+inline void add(const double *__restrict from, i64 step, double weight, i64 states, double *__restrict value, double *__restrict bad) {
     for (i64 k = 0; k < states; k++) {
         const double term = weight * from[k * (STEP ? STEP : step)];
         value[k] += term == -INF ? 0.0 : term;
@@ -60,9 +61,9 @@ template <int STATES> i64 best_label(const Net &net, const i32 *labels, i64 v, c
 
 // Improve `labels` (in place) by sweeps in node order until nothing changes; returns (sweeps, moves).
 //
-// A node moves to the label with the fewest forbidden terms around it and, among those, the highest q_v(k) + sum_uv g_uv(y_u, k) + sum_{c of v} a_c(k,
-// y_{c - v}), only if that is strictly better than what it has, and to the lowest such label. Nodes around which nothing has changed are passed over.
-// `moves` are those of the last sweep.
+// A node moves to the label with the fewest forbidden terms around it and, among those, the highest q_v(k) + sum_uv g_uv(y_u, k) + sum_{c of v}
+// a_c(k, y_{c - v}), only if that is strictly better than what it has, and to the lowest such label. Nodes around which nothing has changed are
+// passed over. `moves` are those of the last sweep.
 std::tuple<i64, i64> icm_sweeps(const Net &problem, Array<i32> labels, i64 max_iter) {
     const Net net = problem;
     const i64 n_nodes = net.unary.shape[0], n_labels = net.unary.shape[1], n_cliques = net.clique_ptr.size() - 1;

@@ -1,9 +1,9 @@
 // Sequential tree-reweighted message passing (TRW-S, Kolmogorov 2006), on the messages of the certificate.
 //
-// A forward pass visits the nodes in order. At node v, with theta_v = q_v - sum of phi over its terms and gamma_v = 1 / max(n_forward, n_backward), each
-// edge to a later node w takes a share, phi_v <- phi_v + gamma_v theta_v, and passes on what it can: phi_w(l) <- -max_k [g(k, l) + phi_v(k)], shifted to
-// a minimum of 0. After the pass the height of the reparametrised problem is the bound of TRW-S, so the messages need no conversion. A backward pass is
-// the same in the opposite order. Cliques are visited likewise; a node first takes back what its clique holds for it.
+// A forward pass visits the nodes in order. At node v, with theta_v = q_v - sum of phi over its terms and gamma_v = 1 / max(n_forward, n_backward),
+// each edge to a later node w takes a share, phi_v <- phi_v + gamma_v theta_v, and passes on what it can: phi_w(l) <- -max_k [g(k, l) + phi_v(k)],
+// shifted to a minimum of 0. After the pass the height of the reparametrised problem is the bound of TRW-S, so the messages need no conversion. A
+// backward pass is the same in the opposite order. Cliques are visited likewise; a node first takes back what its clique holds for it.
 #include "lanes.hpp"
 #include "message.hpp"
 #include "net.hpp"
