@@ -1,12 +1,13 @@
 // Augmenting DAG (Koval and Schlesinger 1976; Werner 2007): descent of the height through failed arc consistency.
 //
-// With the messages phi, a label whose score lies more than epsilon below the best of its node, and a pair of labels that lies more than epsilon below
-// the best of its edge, are *slack*. Arc consistency deletes slack labels first, then every label that has, at some edge, no pair left that is neither
-// slack nor deleted at its other end; the edge is the *cause* of the deletion. Where a node loses all its labels, the deletions in reverse order give a
-// direction: every label of that node asks for 1 unit. A label that is asked for R units takes them from its cause (delta phi_v(k) = R); each pair of
-// that row that is not slack asks the label at its other end, deleted earlier, for as much (delta phi_w(l) = -max R over the labels that ask through this
-// edge). In the end slack pairs and slack labels pay. All of R are whole numbers, so the direction is exact; the step is the largest at which no slack
-// falls below 0, and the height falls by exactly the step.
+// With the messages phi, a label whose score lies more than epsilon below the best of its node, and a pair of labels that lies more than epsilon
+// below the best of its edge, are *slack*. Arc consistency deletes slack labels first, then every label that has, at some edge, no pair left that is
+// neither slack nor deleted at its other end; the edge is the *cause* of the deletion. Where a node loses all its labels, the deletions in reverse
+// order give a direction: every label of that node asks for 1 unit. A label that is asked for R units takes them from its cause (delta phi_v(k) = R);
+// each pair of that row that is not slack asks the label at its other end, deleted earlier, for as much (delta phi_w(l) = -max R over the labels that
+// ask through this edge). In the end slack pairs and slack labels pay. All of R are whole numbers, so the direction is exact; the step is the largest
+// at which no slack falls below 0, and the height falls by exactly the step.
+#include "lanes.hpp"
 #include "net.hpp"
 
 namespace maxsum {
@@ -55,11 +56,11 @@ struct End {
 };
 
 // Best reparametrised pair of an edge among the labels that are not excluded.
-double edge_top(const Net &net, const Messages &messages, i64 e, const Dag &dag, double *__restrict room) {
+double edge_top(const Net &net, const Messages &messages, i64 e, const Dag &dag, const Rows &room) {
     const i64 u = net.edges(e, 0), v = net.edges(e, 1), n_first = net.n_states[u], n_second = net.n_states[v], n_labels = net.unary.shape[1];
     const double *one = messages[0][e].data, *two = messages[1][e].data, *table = net.tables[net.edge_table[e]].data, weight = net.edge_weight[e];
     const double *first = dag.theta[u].data, *second = dag.theta[v].data;
-    double *__restrict theirs = room, *__restrict best = room + n_labels;
+    double *__restrict theirs = room[0], *__restrict best = room[1];
     for (i64 m = 0; m < n_second; m++) theirs[m] = second[m] > -INF ? two[m] : -INF, best[m] = -INF;
     for (i64 k = 0; k < n_first; k++) {
         if (!(first[k] > -INF)) continue;
@@ -86,7 +87,7 @@ double node_top(const Net &net, const Messages &messages, i64 v, const Dag &dag)
 double refresh(const Net &problem, Messages messages, const Dag &scratch) {
     const Net net = problem;
     const Dag dag = scratch;
-    std::vector<double> room(2 * net.unary.shape[1]);
+    const Rows room(2, net.unary.shape[1]);
     double total = 0.0;
     for (i64 v = 0; v < net.n_states.size(); v++) {
         const double top = node_top(net, messages, v, dag);
@@ -94,7 +95,7 @@ double refresh(const Net &problem, Messages messages, const Dag &scratch) {
         total += top;
     }
     for (i64 e = 0; e < net.edges.size(); e++) {
-        const double top = edge_top(net, messages, e, dag, room.data());
+        const double top = edge_top(net, messages, e, dag, room);
         dag.edge_top[e] = top;
         total += top;
     }
@@ -245,7 +246,7 @@ double length(const Net &net, const Messages &messages, const Dag &dag, i64 node
 }
 
 // Recompute the nodes and edges of the direction; returns by how much their maxima have risen in all.
-double local(const Net &net, const Messages &messages, const Dag &dag, i64 node, i64 n_touched, double *room) {
+double local(const Net &net, const Messages &messages, const Dag &dag, i64 node, i64 n_touched, const Rows &room) {
     double change = 0.0;
     for (i64 i = -1; i < 2 * n_touched; i++) {
         const i64 v = i < 0 ? node : net.edges(dag.touched[i / 2], i % 2);
@@ -269,7 +270,7 @@ std::tuple<double, double> advance(const Net &problem, Messages messages, const 
     const Net net = problem;
     const Dag dag = scratch;
     const i64 n_labels = net.unary.shape[1];
-    std::vector<double> room(2 * n_labels);
+    const Rows room(2, n_labels);
     const double step = length(net, messages, dag, node, n_touched);
     const bool usable = step < INF;
     for (i64 i = 0; i < n_touched; i++) {
@@ -284,7 +285,7 @@ std::tuple<double, double> advance(const Net &problem, Messages messages, const 
             }
         }
     }
-    const double change = local(net, messages, dag, node, n_touched, room.data());
+    const double change = local(net, messages, dag, node, n_touched, room);
     for (i64 i = 0; i < size; i++) dag.asked.data[dag.queue[i]] = 0.0;
     if (usable && change <= -0.5 * step && change < 0.0) return {step, change};
     for (i64 i = 0; i < n_touched; i++) {
@@ -293,7 +294,7 @@ std::tuple<double, double> advance(const Net &problem, Messages messages, const 
         dag.marked[net.edges(e, 0)] = 1;
         dag.marked[net.edges(e, 1)] = 1;
     }
-    local(net, messages, dag, node, n_touched, room.data());
+    local(net, messages, dag, node, n_touched, room);
     return {step, 0.0};
 }
 

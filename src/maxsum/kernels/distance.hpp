@@ -4,8 +4,8 @@
 //
 //     m(l) = max(max_k a(k) + w f(D), max_{|k - l| < D} a(k) + w f(|k - l|)).
 //
-// A narrow band is taken as it stands, O(K D) in contiguous loops. A wide one is a distance transform of O(K): two recursions where f falls linearly, the
-// upper envelope of parabolas where it falls quadratically.
+// A narrow band is taken as it stands, O(K D) in contiguous loops. A wide one is a distance transform of O(K): two recursions where f falls linearly,
+// the upper envelope of parabolas where it falls quadratically.
 #pragma once
 
 #include "arrays.hpp"

@@ -105,9 +105,9 @@ static double give(const Net &net, const Box &box, const Enumeration &room, i64 
 
 // Close all labellings of the box whose loss is at least `wanted`, and look at the others.
 //
-// The labels of the box are listed in `box`, their losses in `slack`. Returns the number of partial labellings that were opened (more than `limit`: it
-// gave up), and the least loss of a labelling below `wanted`, which is then in `labels` (inf: there is none). A labelling that is found lowers `wanted`
-// to its loss less `closed_gap`.
+// The labels of the box are listed in `box`, their losses in `slack`. Returns the number of partial labellings that were opened (more than `limit`:
+// it gave up), and the least loss of a labelling below `wanted`, which is then in `labels` (inf: there is none). A labelling that is found lowers
+// `wanted` to its loss less `closed_gap`.
 std::tuple<i64, double> enumerate_box(const Net &problem, Array<const double, 3> edge_messages, Array<const double, 2> slack, const Box &boxed,
                                       const Enumeration &scratch, double wanted, double closed_gap, i64 limit, Array<i32> labels) {
     const Net net = problem;
@@ -155,8 +155,8 @@ std::tuple<i64, double> enumerate_box(const Net &problem, Array<const double, 3>
 
 void bind_enumeration(nb::module_ &m) {
     bind_record<Enumeration>(m);
-    def(m, "enumerate_box", enumerate_box, "net"_a, "edge_messages"_a, "slack"_a, "box"_a, "room"_a, "wanted"_a, "closed_gap"_a, "limit"_a, "labels"_a,
-        "Close all labellings of the box whose loss is at least ``wanted``, and look at the others: ``(opened, least loss)``.");
+    def(m, "enumerate_box", enumerate_box, "net"_a, "edge_messages"_a, "slack"_a, "box"_a, "room"_a, "wanted"_a, "closed_gap"_a, "limit"_a,
+        "labels"_a, "Close all labellings of the box whose loss is at least ``wanted``, and look at the others: ``(opened, least loss)``.");
 }
 
 } // namespace maxsum

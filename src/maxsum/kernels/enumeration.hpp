@@ -1,5 +1,5 @@
-// Enumeration of one box of the exact search: labels are given to its nodes one after another, with the losses under the messages of the box as bounds.
-// Cheap where the messages almost close the box.
+// Enumeration of one box of the exact search: labels are given to its nodes one after another, with the losses under the messages of the box as
+// bounds. Cheap where the messages almost close the box.
 #pragma once
 
 #include "box.hpp"

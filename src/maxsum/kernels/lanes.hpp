@@ -67,6 +67,20 @@ template <int W> struct Lanes {
     friend Lanes max(Lanes a, Lanes b) { return {a.value < b.value ? b.value : a.value}; }
 };
 
+// Scratch for rows of n numbers, each from the beginning of a cache line on: what crosses two of them is slow to read back.
+class Rows {
+  public:
+    Rows(i64 rows, i64 n) : stride((n + 7) / 8 * 8), memory(std::make_unique_for_overwrite<double[]>(std::size_t(rows * stride + 8))) {
+        first = memory.get() + (64 - reinterpret_cast<std::uintptr_t>(memory.get()) % 64) % 64 / sizeof(double);
+    }
+    double *operator[](i64 row) const { return first + row * stride; }
+
+  private:
+    i64 stride;
+    std::unique_ptr<double[]> memory;
+    double *first;
+};
+
 // The largest of a[i] + b[i], i < n; -inf if there is none.
 inline double largest_sum(const double *a, const double *b, i64 n) {
     using L = Lanes<LANES>;

@@ -40,9 +40,9 @@ static i64 below(i64 n, u64 &state) { return i64(double(random(state) >> 11) * 0
 
 // A random set of nodes without a cycle among them, to which no node could be added; returns its size.
 //
-// `order` lists its nodes, parents first; up[v] is the place of the edge to the parent of v in the adjacency of that parent, -1 at a root. A node joins
-// if one edge leads to the set, or if it starts a tree; `touch` counts those edges (two for a clique that has a member in the set, so that no clique has
-// two).
+// `order` lists its nodes, parents first; up[v] is the place of the edge to the parent of v in the adjacency of that parent, -1 at a root. A node
+// joins if one edge leads to the set, or if it starts a tree; `touch` counts those edges (two for a clique that has a member in the set, so that no
+// clique has two).
 static i64 grow_forest(const Net &problem, Array<u64> state, Array<i32> order, Array<i32> touch, Array<i64> up, Array<i32> frontier) {
     const Net net = problem;
     const i64 n_nodes = net.n_states.size();
@@ -136,8 +136,8 @@ using Work = std::tuple<Array<i32>, Array<i32>, Array<i32>, Array<i32>, Array<i6
 
 // Give a random forest its best labelling, n_moves times; returns the temperature after them.
 //
-// The scores of its nodes are perturbed by Gumbel noise times the temperature (for a single node that is Gibbs sampling), which each move multiplies by
-// `factor`. `labels` changes in place; `best` and its score levels[0] are replaced by every better labelling.
+// The scores of its nodes are perturbed by Gumbel noise times the temperature (for a single node that is Gibbs sampling), which each move multiplies
+// by `factor`. `labels` changes in place; `best` and its score levels[0] are replaced by every better labelling.
 static double forest_moves(const Net &problem, i64 n_moves, double temperature, double factor, Array<const double> gumbel, Array<u64> state,
                            Array<i32> labels, Array<i32> best, Array<double> levels, const Work &work) {
     const Net net = problem;

@@ -12,9 +12,8 @@ static double box_losses(Array<const double, 2> unary, Array<const i32, 2> edges
                          Array<const double, 3> messages, Array<const u8, 2> domain, Array<const i32> labels, Array<double, 2> loss) {
     using L = Lanes<LANES>;
     const i64 n_nodes = unary.shape[0], n_labels = unary.shape[1];
-    std::vector<double> scratch(4 * n_labels);
-    double *__restrict theta = scratch.data(), *__restrict first = theta + n_labels, *__restrict second = first + n_labels;
-    double *__restrict theirs = second + n_labels;
+    const Rows scratch(4, n_labels);
+    double *__restrict theta = scratch[0], *__restrict first = scratch[1], *__restrict second = scratch[2], *__restrict theirs = scratch[3];
     double total = 0.0;
     for (i64 v = 0; v < n_nodes; v++) {
         const double *own = unary[v].data;

@@ -48,8 +48,8 @@ double box_height(const Net &problem, Array<const u8, 2> domain, Array<const dou
 
 // Remove from the box what cannot exceed `target`, by arc consistency and by the loss of each label.
 //
-// On entry `queued` marks the nodes that have lost labels; `hard` says whether there are hard constraints. Returns the height of what is left, -inf if
-// nothing is.
+// On entry `queued` marks the nodes that have lost labels; `hard` says whether there are hard constraints. Returns the height of what is left, -inf
+// if nothing is.
 double shrink(const Net &net, Array<const double, 2> base, Array<u8, 2> domain, Array<const double, 3> edge_messages,
               Array<const double, 2> clique_messages, double target, Array<double, 2> slack, Array<i32> queue, Array<u8> queued, Flag hard,
               const Box &box) {
@@ -157,10 +157,10 @@ using Visited = std::tuple<i64, i64, double, double, i64, i64, i64, i64>;
 // shrink, tighten, shrink, enumerate_box and choose in one: (passes, opened, height, score, node, label, middle, size).
 //
 // `limits` are the target, its distance from the best score, max_iter and least of tighten, and the work that an enumeration may take, in passes (0:
-// none). `labels` with `score` (-inf: none) is a labelling met on the way; `size` is the number of labels of `node`. `opened` is what an enumeration that
-// closed the box has opened (0: it did not, or there was none; then height > -inf says that the box is open).
-Visited visit(const Net &net, Array<const double, 2> base, Array<u8, 2> domain, Array<double, 3> edge_messages, Array<const double, 2> clique_messages,
-              const Limits &limits, const Scratch &scratch, const Enumeration &room, Array<i32> labels) {
+// none). `labels` with `score` (-inf: none) is a labelling met on the way; `size` is the number of labels of `node`. `opened` is what an enumeration
+// that closed the box has opened (0: it did not, or there was none; then height > -inf says that the box is open).
+Visited visit(const Net &net, Array<const double, 2> base, Array<u8, 2> domain, Array<double, 3> edge_messages,
+              Array<const double, 2> clique_messages, const Limits &limits, const Scratch &scratch, const Enumeration &room, Array<i32> labels) {
     auto [target, closed_gap, max_iter, least, work] = limits;
     const auto &[slack, queue, queued, hard, box] = scratch;
     double height = shrink(net, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box);

@@ -9,8 +9,8 @@ namespace maxsum {
 //
 //     V_v(a, b) = q_v(b) + g(a, b) + max_c [h(a, b, c) + V_{v + 1}(b, c)],
 //
-// without the maximum at the end of a chain. `rest` (most nodes, K, K) and `scores` (most nodes, K) are work space; `loss` has no rows if there is none
-// to add. Ties go to the lowest tag.
+// without the maximum at the end of a chain. `rest` (most nodes, K, K) and `scores` (most nodes, K) are work space; `loss` has no rows if there is
+// none to add. Ties go to the lowest tag.
 static void solve_pairs(Array<const i64, 2> ranges, Array<const bool> head, Array<const i64> x_ptr, Array<const i32> x_col, Array<const double> x_val,
                         Array<const double, 2> nodes, Array<const double, 2> pairs, Array<const double, 3> triples, Array<const double, 2> loss,
                         Array<double, 3> rest, Array<double, 2> scores, Array<i32> tags) {

@@ -1,4 +1,5 @@
 // Dynamic programming on forests: leaves to root, then back, component by component.
+#include "lanes.hpp"
 #include "message.hpp"
 #include "net.hpp"
 
@@ -60,12 +61,12 @@ static i64 argmax(const double *values, i64 n) {
 // Upwards, with theta_v = q_v + sum of M over the children, the message of v to its parent is M(l) = max_k theta_v(k) + g(k, l), shifted to a maximum
 // of 0. The certificate has theta_v on the child's side of the edge and -M on the parent's: every node but the root then has score 0, and every edge
 // reaches its maximum wherever M does. `hard` says whether some label is excluded.
-static void solve_forest(const Net &problem, Array<const i32> order, Array<const i32> parent_edge, Array<const i8> parent_side, Array<const i64> starts,
-                         i64 first, i64 last, Flag hard, Array<double, 3> messages, Array<i32> labels) {
+static void solve_forest(const Net &problem, Array<const i32> order, Array<const i32> parent_edge, Array<const i8> parent_side,
+                         Array<const i64> starts, i64 first, i64 last, Flag hard, Array<double, 3> messages, Array<i32> labels) {
     const Net net = problem;
     const i64 n_labels = net.unary.shape[1];
-    std::vector<double> root_scores(n_labels), scratch(n_labels);
-    double *root_theta = root_scores.data(), *out = scratch.data();
+    const Rows scratch(2, n_labels);
+    double *root_theta = scratch[0], *out = scratch[1];
     for (i64 c = first; c < last; c++) {
         for (i64 i = starts[c]; i < starts[c + 1]; i++) {
             const i64 v = order[i];
@@ -121,8 +122,8 @@ void bind_tree(nb::module_ &m) {
     def(m, "forest_order", forest_order, "n_nodes"_a, "edges"_a, "ptr"_a, "adj_edge"_a, "adj_side"_a,
         "Nodes component by component, parents first; the edge to the parent and the side of the child on it: "
         "``(order, parent_edge, parent_side, starts)``.");
-    def(m, "solve_forest", solve_forest, "net"_a, "order"_a, "parent_edge"_a, "parent_side"_a, "starts"_a, "first"_a, "last"_a, "hard"_a, "messages"_a,
-        "labels"_a, "Best labelling of the components ``first .. last - 1``, with messages that prove it.");
+    def(m, "solve_forest", solve_forest, "net"_a, "order"_a, "parent_edge"_a, "parent_side"_a, "starts"_a, "first"_a, "last"_a, "hard"_a,
+        "messages"_a, "labels"_a, "Best labelling of the components ``first .. last - 1``, with messages that prove it.");
     def(m, "solve_forests", solve_forests, "net"_a, "order"_a, "parent_edge"_a, "parent_side"_a, "starts"_a, "ranges"_a, "hard"_a, "messages"_a,
         "labels"_a, "`solve_forest` for several ranges of components, ``ranges[i, 0] .. ranges[i, 1] - 1``.");
 }

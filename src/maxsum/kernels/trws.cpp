@@ -1,9 +1,10 @@
 // Sequential tree-reweighted message passing (TRW-S, Kolmogorov 2006), on the messages of the certificate.
 //
-// A forward pass visits the nodes in order. At node v, with theta_v = q_v - sum of phi over its terms and gamma_v = 1 / max(n_forward, n_backward), each
-// edge to a later node w takes a share, phi_v <- phi_v + gamma_v theta_v, and passes on what it can: phi_w(l) <- -max_k [g(k, l) + phi_v(k)], shifted to
-// a minimum of 0. After the pass the height of the reparametrised problem is the bound of TRW-S, so the messages need no conversion. A backward pass is
-// the same in the opposite order. Cliques are visited likewise; a node first takes back what its clique holds for it.
+// A forward pass visits the nodes in order. At node v, with theta_v = q_v - sum of phi over its terms and gamma_v = 1 / max(n_forward, n_backward),
+// each edge to a later node w takes a share, phi_v <- phi_v + gamma_v theta_v, and passes on what it can: phi_w(l) <- -max_k [g(k, l) + phi_v(k)],
+// shifted to a minimum of 0. After the pass the height of the reparametrised problem is the bound of TRW-S, so the messages need no conversion. A
+// backward pass is the same in the opposite order. Cliques are visited likewise; a node first takes back what its clique holds for it.
+#include "lanes.hpp"
 #include "message.hpp"
 #include "net.hpp"
 
@@ -87,8 +88,8 @@ static void decode(const Net &problem, Flag next_forward, Array<const double, 3>
     const Net net = problem;
     const bool forward = next_forward;
     const i64 n_nodes = net.unary.shape[0], n_labels = net.unary.shape[1];
-    std::vector<double> scratch(3 * n_labels);
-    double *__restrict theta = scratch.data(), *__restrict score = theta + n_labels, *together = score + n_labels;
+    const Rows scratch(3, n_labels);
+    double *__restrict theta = scratch[0], *__restrict score = scratch[1], *together = scratch[2];
     for (i64 step = 0; step < n_nodes; step++) {
         const i64 v = forward ? step : n_nodes - 1 - step, states = net.n_states[v];
         const i64 first = net.ptr[v], last = net.ptr[v + 1], first_member = net.member_ptr[v], last_member = net.member_ptr[v + 1];
@@ -132,8 +133,8 @@ static double sweep(const Net &problem, Flag is_forward, Array<double, 3> edge_m
     const Net net = problem;
     const bool forward = is_forward;
     const i64 n_nodes = net.unary.shape[0], n_labels = net.unary.shape[1];
-    std::vector<double> scratch(3 * n_labels);
-    double *__restrict theta = scratch.data(), *__restrict out = theta + n_labels, *__restrict own = out + n_labels;
+    const Rows scratch(3, n_labels);
+    double *__restrict theta = scratch[0], *__restrict out = scratch[1], *__restrict own = scratch[2];
     double bound = 0.0;
     for (i64 step = 0; step < n_nodes; step++) {
         const i64 v = forward ? step : n_nodes - 1 - step, states = net.n_states[v];

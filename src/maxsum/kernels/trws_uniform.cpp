@@ -1,11 +1,11 @@
 // The pass of `trws` for the usual case: all nodes have all labels, nothing is forbidden, there are no cliques.
 //
-// For a few numbers of labels they are a constant of the compiled code, so that its loops are unrolled and short rows live in registers. A constant plus a
-// larger diagonal (Potts, associative) takes O(K) a message, tables of the distance of labels (`distance`) take O(K) as well, general ones O(K^2) over
-// the contiguous label of the receiver.
+// For a few numbers of labels they are a constant of the compiled code, so that its loops are unrolled and short rows live in registers. A constant
+// plus a larger diagonal (Potts, associative) takes O(K) a message, tables of the distance of labels (`distance`) take O(K) as well, general ones
+// O(K^2) over the contiguous label of the receiver.
 //
-// A row of K numbers is held in blocks of W lanes; the last block begins at K - W, so it may hold some numbers of the one before it again. Every operation
-// is done to each number by itself, or is a maximum, so this changes no result.
+// A row of K numbers is held in blocks of W lanes; the last block begins at K - W, so it may hold some numbers of the one before it again. Every
+// operation is done to each number by itself, or is a maximum, so this changes no result.
 #include "distance.hpp"
 #include "lanes.hpp"
 
@@ -41,15 +41,16 @@ template <class T, int N> struct Room {
 };
 
 template <class T> struct Room<T, 0> {
-    std::unique_ptr<T[]> memory;
+    static_assert(sizeof(T) % sizeof(double) == 0 && alignof(T) <= 64);
+    Rows memory;
     T *data;
-    explicit Room(i64 n) : memory(new T[n]), data(memory.get()) {}
+    explicit Room(i64 n) : memory(1, n * i64(sizeof(T) / sizeof(double))), data(reinterpret_cast<T *>(memory[0])) {}
 };
 
 // The largest number of rows of blocks of a general message that are worked on at a time: their maxima stay in registers.
 constexpr int GROUP = 8;
 
-// weight * table, where the weight is not 1.
+// Some cells of a table times the weight of the edge; no product where that is 1.
 template <bool UNIT, class L> inline L scaled(L weight, const double *at) {
     if constexpr (UNIT) {
         return L::load(at);
@@ -84,7 +85,7 @@ template <int BLOCKS, bool UNIT, class L, class P>
 inline void general(const double *own, const double *table, P place, i64 n_labels, i64 n_blocks, L weight, L *out) {
     if constexpr (BLOCKS > 0 && BLOCKS <= GROUP) {
         group<BLOCKS, UNIT>(own, table, place, n_labels, weight, out);
-    } else if constexpr (BLOCKS * sizeof(L) >= 512) { // the table is as large as the fastest memory: in the order of its rows
+    } else if constexpr (BLOCKS * sizeof(L) >= 512) { // the table fills the fastest memory: two rows at a time (their number is even)
         for (i64 i = 0; i < n_blocks; i++) out[i] = L::all(-INF);
         for (i64 k = 0; k < n_labels; k += 2) {
             const L a = L::all(own[k]), b = L::all(own[k + 1]);
@@ -100,7 +101,7 @@ inline void general(const double *own, const double *table, P place, i64 n_label
         };
         i64 from = 0;
         for (; from + G <= n_blocks; from += G) some.template operator()<G>(from);
-        if constexpr (BLOCKS == 0) {
+        if constexpr (BLOCKS == 0 || BLOCKS % G != 0) { // then G is 4
             if (n_blocks - from == 3) some.template operator()<3>(from);
             if (n_blocks - from == 2) some.template operator()<2>(from);
             if (n_blocks - from == 1) some.template operator()<1>(from);
@@ -119,7 +120,8 @@ template <int K, i64 FORMS> double pass(const Grid &grid, i64 n_labels, double *
     const i8 *__restrict adj_side = grid.adj_side.data, *__restrict kind = grid.kind.data;
     const i64 *__restrict ptr = grid.ptr.data;
     Room<L, BLOCKS> theta_room(n_blocks), own_room(n_blocks), out_room(n_blocks), diagonal_room(n_blocks);
-    L *__restrict theta = theta_room.data, *__restrict own = own_room.data, *__restrict out = out_room.data, *__restrict diagonal = diagonal_room.data;
+    L *__restrict theta = theta_room.data, *__restrict own = own_room.data, *__restrict out = out_room.data,
+                  *__restrict diagonal = diagonal_room.data;
     Room<double, K> flat_room(n), work_room(n), turn_room(n);
     double *__restrict flat = flat_room.data;
     Room<double, 3 * K> wide_room(3 * n);
@@ -246,18 +248,18 @@ template <int K> double pass_of(i64 forms, const Grid &grid, i64 n_labels, doubl
 template <std::size_t... I>
 double dispatch(std::index_sequence<I...>, i64 forms, const Grid &grid, i64 n_labels, double *messages, bool forward, const Range &range) {
     double bound = 0.0;
-    const bool found =
-        ((n_labels == UNROLLED[I] && (bound = pass_of<UNROLLED[I]>(forms, grid, n_labels, messages, forward, range), true)) || ...);
+    const bool found = ((n_labels == UNROLLED[I] && (bound = pass_of<UNROLLED[I]>(forms, grid, n_labels, messages, forward, range), true)) || ...);
     if (found) return bound;
-    return n_labels < LANES ? pass_of<1>(forms, grid, n_labels, messages, forward, range) : pass_of<0>(forms, grid, n_labels, messages, forward, range);
+    return n_labels < LANES ? pass_of<1>(forms, grid, n_labels, messages, forward, range)
+                            : pass_of<0>(forms, grid, n_labels, messages, forward, range);
 }
 
 // One pass over the nodes of the rows first_row .. last_row - 1 and columns first_column .. last_column - 1 of a grid; returns its part of the bound.
 // `forms` is the sum of the kinds of the tables, and of TURNED where the bank holds them transposed as well.
 double uniform_sweep(Array<const double> unary, Array<const i32> edges, Array<const i32> edge_table, Array<const double> edge_weight,
                      Array<const double> bank, Array<const i8> kind, Array<const i64> width, Array<const double> slope, Array<const i64> ptr,
-                     Array<const i32> adj_edge, Array<const i8> adj_side, i64 n_labels, i64 forms, Array<double> messages, Flag forward, i64 first_row,
-                     i64 last_row, i64 first_column, i64 last_column, i64 n_columns) {
+                     Array<const i32> adj_edge, Array<const i8> adj_side, i64 n_labels, i64 forms, Array<double> messages, Flag forward,
+                     i64 first_row, i64 last_row, i64 first_column, i64 last_column, i64 n_columns) {
     const Grid grid{unary, edges, edge_table, edge_weight, bank, kind, width, slope, ptr, adj_edge, adj_side};
     const Range range{first_row, last_row, first_column, last_column, n_columns};
     return dispatch(std::make_index_sequence<std::size(UNROLLED)>{}, forms, grid, n_labels, messages.data, forward, range);
