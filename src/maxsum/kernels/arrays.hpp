@@ -1,8 +1,8 @@
 // Arrays of numpy as kernels see them: a pointer and a shape, C-contiguous, checked once at the border.
 //
 // A kernel takes `Array<const double, 2>` for what it reads, `Array<double, 2>` for what it writes, `Flag` for a truth value, numbers as `i64` and
-// `double`, and records of arrays (`MAXSUM_RECORD`). What it allocates and returns is an `Owned`. Nothing is converted on the way in: an array of another
-// dtype, dimension or memory order is a TypeError, since a kernel that wrote into a copy would write into nothing.
+// `double`, and records of arrays (`MAXSUM_RECORD`). What it allocates and returns is an `Owned`. Nothing is converted on the way in: an array of
+// another dtype, dimension or memory order is a TypeError, since a kernel that wrote into a copy would write into nothing.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -26,12 +26,12 @@
 #ifdef MAXSUM_BOUNDS // a build that checks every index: python -m benchmarks sanitize
 #include <cstdio>
 #include <cstdlib>
-#define MAXSUM_INSIDE(i, n)                                                                                            \
-    do {                                                                                                               \
-        if ((i) < 0 || (i) >= (n)) {                                                                                   \
-            std::fprintf(stderr, "%s:%d: index %lld of %lld\n", __FILE__, __LINE__, (long long)(i), (long long)(n));   \
-            std::abort();                                                                                              \
-        }                                                                                                              \
+#define MAXSUM_INSIDE(i, n)                                                                                                                          \
+    do {                                                                                                                                             \
+        if ((i) < 0 || (i) >= (n)) {                                                                                                                 \
+            std::fprintf(stderr, "%s:%d: index %lld of %lld\n", __FILE__, __LINE__, (long long)(i), (long long)(n));                                 \
+            std::abort();                                                                                                                            \
+        }                                                                                                                                            \
     } while (0)
 #else
 #define MAXSUM_INSIDE(i, n) ((void)0)
@@ -242,7 +242,6 @@ template <> struct type_caster<maxsum::Flag> {
 
 // A NamedTuple of Python, field by field in the same order.
 
-
 template <class R, class First, class... Rest>
 bool load_fields(R &record, PyObject *tuple, uint32_t flags, cleanup_list *cleanup, Py_ssize_t at, First R::*first, Rest... rest) {
     make_caster<First> caster;
@@ -280,12 +279,12 @@ template <class R> struct record_caster {
 #define MAXSUM_MEMBERS(R, ...) __VA_OPT__(MAXSUM_EXPAND(MAXSUM_MEMBER(R, __VA_ARGS__)))
 #define MAXSUM_MEMBER(R, first, ...) &R::first __VA_OPT__(, MAXSUM_MEMBER_AGAIN MAXSUM_PARENS(R, __VA_ARGS__))
 #define MAXSUM_MEMBER_AGAIN() MAXSUM_MEMBER
-#define MAXSUM_RECORD(R, ...)                                                                                          \
-    static constexpr const char *record_name = #R;                                                                     \
-    static constexpr auto type_name = nanobind::detail::const_name("maxsum.kernels.records." #R);                      \
-    static constexpr const char *field_names = #__VA_ARGS__;                                                           \
+#define MAXSUM_RECORD(R, ...)                                                                                                                        \
+    static constexpr const char *record_name = #R;                                                                                                   \
+    static constexpr auto type_name = nanobind::detail::const_name("maxsum.kernels.records." #R);                                                    \
+    static constexpr const char *field_names = #__VA_ARGS__;                                                                                         \
     static constexpr auto fields() { return std::make_tuple(MAXSUM_MEMBERS(R, __VA_ARGS__)); }
-#define MAXSUM_RECORD_CASTER(R)                                                                                        \
-    namespace nanobind::detail {                                                                                       \
-    template <> struct type_caster<maxsum::R> : record_caster<maxsum::R> {};                                           \
+#define MAXSUM_RECORD_CASTER(R)                                                                                                                      \
+    namespace nanobind::detail {                                                                                                                     \
+    template <> struct type_caster<maxsum::R> : record_caster<maxsum::R> {};                                                                         \
     }

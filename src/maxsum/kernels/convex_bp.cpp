@@ -327,13 +327,20 @@ double chain_sweep(Array<const double, 2> unary, Array<const i32, 2> edges, Arra
                    Array<double, 2> visited, double epsilon, Flag forward) {
     const Chains chains{unary, edges, edge_table, edge_weight, tables, ptr, adj_edge, adj_side, bank_of, bank, turned, peaks, messages, visited};
     switch (unary.shape[1]) {
-    case 2: return sweep<2>(chains, epsilon, forward);
-    case 3: return sweep<3>(chains, epsilon, forward);
-    case 4: return sweep<4>(chains, epsilon, forward);
-    case 5: return sweep<5>(chains, epsilon, forward);
-    case 6: return sweep<6>(chains, epsilon, forward);
-    case 8: return sweep<8>(chains, epsilon, forward);
-    default: return sweep<0>(chains, epsilon, forward);
+    case 2:
+        return sweep<2>(chains, epsilon, forward);
+    case 3:
+        return sweep<3>(chains, epsilon, forward);
+    case 4:
+        return sweep<4>(chains, epsilon, forward);
+    case 5:
+        return sweep<5>(chains, epsilon, forward);
+    case 6:
+        return sweep<6>(chains, epsilon, forward);
+    case 8:
+        return sweep<8>(chains, epsilon, forward);
+    default:
+        return sweep<0>(chains, epsilon, forward);
     }
 }
 

@@ -63,8 +63,8 @@ static void column_scores(Array<const i64> starts, Array<const i64> filled, Arra
 // A tree without room loses the column that has had no weight for longest or, if all have some, the one with the least, whose weight goes to the
 // heaviest.
 static i64 add_columns(Array<const i64> starts, Array<const double> copy_weight, Array<const i32> labels, Array<const double> value,
-                       Array<i64> filled,
-                       Array<i32, 2> columns, Array<double, 2> constant, Array<double, 2> weights, Array<i64, 2> idle, Array<double, 3> gram) {
+                       Array<i64> filled, Array<i32, 2> columns, Array<double, 2> constant, Array<double, 2> weights, Array<i64, 2> idle,
+                       Array<double, 3> gram) {
     const i64 room = columns.size();
     i64 added = 0;
     for (i64 c = 0; c < starts.size() - 1; c++) {

@@ -28,8 +28,8 @@ struct Design {
     Array<const i32> h_col;
     Array<const double> h_val;
     Array<const i32, 2> clique_index;
-    MAXSUM_RECORD(Design, node_ptr, edge_ptr, edges, x_ptr, x_col, x_val, node_index, node_base, node_step, f_ptr, f_col, f_val, edge_index, edge_step,
-                  truth, loss, clique_ptr, member_ptr, member, h_ptr, h_col, h_val, clique_index)
+    MAXSUM_RECORD(Design, node_ptr, edge_ptr, edges, x_ptr, x_col, x_val, node_index, node_base, node_step, f_ptr, f_col, f_val, edge_index,
+                  edge_step, truth, loss, clique_ptr, member_ptr, member, h_ptr, h_col, h_val, clique_index)
 };
 
 // Scores of all labels of node v under the weights w.

@@ -130,17 +130,28 @@ static void best_labellings(Array<const i64> starts, Array<const i32> n_states, 
     const Trees<L> trees{starts.data,      n_states.data, edges.data,  parent_edge.data, parent_side.data, edge_table.data,
                          edge_weight.data, tables.data,   turned.data, theta.data,       labels.data,      value.data};
     switch (n_labels) {
-    case 2: return best<2>(trees, n_labels, first, last);
-    case 3: return best<3>(trees, n_labels, first, last);
-    case 4: return best<4>(trees, n_labels, first, last);
-    case 5: return best<5>(trees, n_labels, first, last);
-    case 6: return best<6>(trees, n_labels, first, last);
-    case 7: return best<7>(trees, n_labels, first, last);
-    case 8: return best<8>(trees, n_labels, first, last);
-    case 20: return best<20>(trees, n_labels, first, last);
-    case 24: return best<24>(trees, n_labels, first, last);
-    case 32: return best<32>(trees, n_labels, first, last);
-    default: return best<0>(trees, n_labels, first, last);
+    case 2:
+        return best<2>(trees, n_labels, first, last);
+    case 3:
+        return best<3>(trees, n_labels, first, last);
+    case 4:
+        return best<4>(trees, n_labels, first, last);
+    case 5:
+        return best<5>(trees, n_labels, first, last);
+    case 6:
+        return best<6>(trees, n_labels, first, last);
+    case 7:
+        return best<7>(trees, n_labels, first, last);
+    case 8:
+        return best<8>(trees, n_labels, first, last);
+    case 20:
+        return best<20>(trees, n_labels, first, last);
+    case 24:
+        return best<24>(trees, n_labels, first, last);
+    case 32:
+        return best<32>(trees, n_labels, first, last);
+    default:
+        return best<0>(trees, n_labels, first, last);
     }
 }
 
@@ -159,8 +170,7 @@ static void truth_scores(const Design &design, Array<const double, 2> scores, Ar
 }
 
 // Add z = Psi(y_j) - Psi(labels) to `dense`, every copy with its share; returns the loss, shared alike.
-template <class L>
-static double shared_difference(const Design &design, const Copies &copies, i64 j, Array<const L> labels, Array<double> dense) {
+template <class L> static double shared_difference(const Design &design, const Copies &copies, i64 j, Array<const L> labels, Array<double> dense) {
     const i64 n_labels = design.loss.shape[1];
     double loss = 0.0;
     const auto add_node = [&](i64 v, i64 k, double share) {
@@ -197,8 +207,7 @@ static double shared_difference(const Design &design, const Copies &copies, i64 
 
 // The part of a subgradient in the messages of example j: +1 at (row, plus), -1 at (row, minus). Returns how many rows there are: those whose two
 // copies have different labels.
-template <class L>
-static i64 disagreements(const Copies &copies, i64 j, Array<const L> labels, Array<i32> row, Array<L> plus, Array<L> minus) {
+template <class L> static i64 disagreements(const Copies &copies, i64 j, Array<const L> labels, Array<i32> row, Array<L> plus, Array<L> minus) {
     i64 n = 0;
     for (i64 r = copies.row_ptr[j], end = copies.row_ptr[j + 1]; r < end; r++) {
         const L a = labels[copies.free[r]], b = labels[copies.last[r]];

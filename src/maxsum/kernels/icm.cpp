@@ -80,14 +80,29 @@ std::tuple<i64, i64> icm_sweeps(const Net &problem, Array<i32> labels, i64 max_i
             dirty[v] = 0;
             i64 best = 0;
             switch (net.n_states[v]) {
-            case 2: best = best_label<2>(net, labels.data, v, count.data(), scratch); break;
-            case 3: best = best_label<3>(net, labels.data, v, count.data(), scratch); break;
-            case 4: best = best_label<4>(net, labels.data, v, count.data(), scratch); break;
-            case 5: best = best_label<5>(net, labels.data, v, count.data(), scratch); break;
-            case 6: best = best_label<6>(net, labels.data, v, count.data(), scratch); break;
-            case 7: best = best_label<7>(net, labels.data, v, count.data(), scratch); break;
-            case 8: best = best_label<8>(net, labels.data, v, count.data(), scratch); break;
-            default: best = best_label<0>(net, labels.data, v, count.data(), scratch);
+            case 2:
+                best = best_label<2>(net, labels.data, v, count.data(), scratch);
+                break;
+            case 3:
+                best = best_label<3>(net, labels.data, v, count.data(), scratch);
+                break;
+            case 4:
+                best = best_label<4>(net, labels.data, v, count.data(), scratch);
+                break;
+            case 5:
+                best = best_label<5>(net, labels.data, v, count.data(), scratch);
+                break;
+            case 6:
+                best = best_label<6>(net, labels.data, v, count.data(), scratch);
+                break;
+            case 7:
+                best = best_label<7>(net, labels.data, v, count.data(), scratch);
+                break;
+            case 8:
+                best = best_label<8>(net, labels.data, v, count.data(), scratch);
+                break;
+            default:
+                best = best_label<0>(net, labels.data, v, count.data(), scratch);
             }
             const i64 own = labels[v];
             if (best == own) continue;

@@ -7,7 +7,7 @@
 namespace maxsum {
 
 constexpr i64 LAST_TIME = (i64(1) << 31) - 2; // time stamps that 32 bits can hold, with one to spare: then all are set back
-constexpr double QUANTA = 20.0; // the largest excess has 2^20 parts that shares are multiples of: sums of them stay exact up to 2^33 terms
+constexpr double QUANTA = 20.0;   // the largest excess has 2^20 parts that shares are multiples of: sums of them stay exact up to 2^33 terms
 constexpr i64 FAR = i64(1) << 31; // distance of what has no way to a root
 
 // Every node shares its excess among the arcs to later nodes (earlier ones if BACKWARD).

@@ -55,8 +55,8 @@ inline void push_second(const double *theta, const Array<const double, 3> &table
 }
 
 // Message through an edge with table t from its end `side` to the other end.
-inline void push(const Array<const double, 3> &tables, const Array<const double, 3> &turned, i64 t, double weight, i64 side, const double *theta, i64 n_from,
-                 i64 n_to, double *out) {
+inline void push(const Array<const double, 3> &tables, const Array<const double, 3> &turned, i64 t, double weight, i64 side, const double *theta,
+                 i64 n_from, i64 n_to, double *out) {
     if (side == 0) {
         push_first(theta, tables, t, weight, n_from, n_to, out);
     } else if (turned.size()) {

@@ -10,8 +10,8 @@ namespace maxsum {
 #include "subjects.inc"
 #undef SUBJECT
 
-// Whether this processor, and its operating system, have what the variant for newer ones was compiled for: x86-64-v3 (AVX2, BMI, FMA and so on). Asked of
-// the processor itself, since not every compiler's library has __builtin_cpu_supports.
+// Whether this processor, and its operating system, have what the variant for newer ones was compiled for: x86-64-v3 (AVX2, BMI, FMA and so on).
+// Asked of the processor itself, since not every compiler's library has __builtin_cpu_supports.
 static bool is_new_processor() {
 #if defined(__x86_64__) && defined(__GNUC__)
     unsigned a, b, c, d;
@@ -33,10 +33,10 @@ static bool is_new_processor() {
 NB_MODULE(MAXSUM_MODULE, m) {
     m.doc() = "Compiled kernels of maxsum.";
     m.def("is_new_processor", maxsum::is_new_processor, "Whether the variant for newer processors can run here.");
-#define SUBJECT(name)                                                                                                  \
-    {                                                                                                                  \
-        auto own = m.def_submodule(#name);                                                                             \
-        maxsum::bind_##name(own);                                                                                      \
+#define SUBJECT(name)                                                                                                                                \
+    {                                                                                                                                                \
+        auto own = m.def_submodule(#name);                                                                                                           \
+        maxsum::bind_##name(own);                                                                                                                    \
     }
 #include "subjects.inc"
 #undef SUBJECT

@@ -39,7 +39,8 @@ static std::tuple<Owned<i64>, Owned<i32>> memberships(i64 n_nodes, Array<const i
 
 void bind_net(nb::module_ &m) {
     bind_record<Net>(m);
-    def(m, "adjacency", adjacency, "n_nodes"_a, "edges"_a, "Edges at each node in the order of the edges (counting sort): ``(ptr, adj_edge, adj_side)``.");
+    def(m, "adjacency", adjacency, "n_nodes"_a, "edges"_a,
+        "Edges at each node in the order of the edges (counting sort): ``(ptr, adj_edge, adj_side)``.");
     def(m, "memberships", memberships, "n_nodes"_a, "nodes"_a, "Positions in ``nodes`` (clique members) of each node: ``(ptr, member)``.");
 }
 

@@ -13,26 +13,26 @@ namespace maxsum {
 namespace {
 
 constexpr double FORBIDDEN = 1e300;
-constexpr i64 VALUE = 0;      // place in the state: the energy
-constexpr i64 GAP = 1;        // place in the state: the Frank-Wolfe gap
-constexpr i64 SIZE = 2;       // place in the state: size of the terms, for rounding
-constexpr i64 ALPHA = 3;      // place in the state: the next spectral step
-constexpr i64 N_ITER = 4;     // place in the state: steps so far
-constexpr i64 N_PRODUCTS = 5; // place in the state: products with the matrix
-constexpr i64 STATUS = 6;     // place in the state: one of the four below
-constexpr i64 CURVATURE = 7;  // place in the state: the negative curvature that was met
-constexpr i64 LAST = 8;       // place in the state: the spectral step before
-constexpr i64 NORM = 9;       // place in the state: a lower bound on the norm of the matrix
-constexpr i64 ALLOWED = 10;   // place in the state: gap that is small enough whatever the value
-constexpr i64 N_STATE = 11;   // numbers of the state
+constexpr i64 VALUE = 0;           // place in the state: the energy
+constexpr i64 GAP = 1;             // place in the state: the Frank-Wolfe gap
+constexpr i64 SIZE = 2;            // place in the state: size of the terms, for rounding
+constexpr i64 ALPHA = 3;           // place in the state: the next spectral step
+constexpr i64 N_ITER = 4;          // place in the state: steps so far
+constexpr i64 N_PRODUCTS = 5;      // place in the state: products with the matrix
+constexpr i64 STATUS = 6;          // place in the state: one of the four below
+constexpr i64 CURVATURE = 7;       // place in the state: the negative curvature that was met
+constexpr i64 LAST = 8;            // place in the state: the spectral step before
+constexpr i64 NORM = 9;            // place in the state: a lower bound on the norm of the matrix
+constexpr i64 ALLOWED = 10;        // place in the state: gap that is small enough whatever the value
+constexpr i64 N_STATE = 11;        // numbers of the state
 constexpr double RUNNING = 0.0;    // status: goes on
 constexpr double CONVERGED = 1.0;  // status: the gap is small enough
 constexpr double STALLED = 2.0;    // status: rounding lets no step be taken
 constexpr double INDEFINITE = 3.0; // status: a direction of negative curvature was met
-constexpr u8 PULLED = 1;  // bit of a row: its projected gradient is not zero
-constexpr u8 BACKED = 2;  // bit of a row: the gradient before was not zero
-constexpr u8 STEPPED = 4; // bit of a row: its step is not zero
-constexpr u8 CORNER = 8;  // bit of a row: it rests at a corner
+constexpr u8 PULLED = 1;           // bit of a row: its projected gradient is not zero
+constexpr u8 BACKED = 2;           // bit of a row: the gradient before was not zero
+constexpr u8 STEPPED = 4;          // bit of a row: its step is not zero
+constexpr u8 CORNER = 8;           // bit of a row: it rests at a corner
 constexpr u8 ALL = PULLED | BACKED | STEPPED | CORNER;
 constexpr double LONGER = 1.1; // factor on the spectral step, so that the minimiser lies within the step most of the time
 constexpr double WORTH = 0.1;  // a conjugate step is taken where it falls at least this share as steeply as the plain one
@@ -318,8 +318,8 @@ void gradient(const BlockRows &rows, Array<const double, 2> theta, Array<const d
 // Part i is the nodes starts[i] .. starts[i + 1] - 1, which no block joins to others; each part has its own step lengths and states[i]. The gradient
 // is carried from product to product, and computed anew from time to time and before the end is declared.
 i64 descend(const BlockRows &rows, Array<const double, 2> theta, Array<double, 2> mu, Array<double, 2> grad, Array<double, 2> pull,
-            Array<double, 2> back, Array<double, 2> step, Array<double, 2> turn, Array<double> low, Array<u8> live, Array<const i64> starts,
-            i64 part, i64 n_parts, double tol, i64 n_steps, i64 max_iter, Array<double, 2> states) {
+            Array<double, 2> back, Array<double, 2> step, Array<double, 2> turn, Array<double> low, Array<u8> live, Array<const i64> starts, i64 part,
+            i64 n_parts, double tol, i64 n_steps, i64 max_iter, Array<double, 2> states) {
     Owned<double> z(mu.shape[1]), work(mu.shape[1]);
     i64 running = 0;
     for (i64 i = part; i < n_parts; i++) {

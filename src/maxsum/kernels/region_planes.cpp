@@ -161,10 +161,10 @@ struct Planes {
 
 // Inner products of the vectors of each region, row by row as they are asked for, and work space.
 struct Products {
-    std::vector<i64> ptr;          // (R + 1,): those of region r start here
+    std::vector<i64> ptr; // (R + 1,): those of region r start here
     std::unique_ptr<double[]> value;
-    std::vector<u8> known;         // (atoms,): whether the row of an atom is there
-    double *dense;                 // (P,), zero between uses
+    std::vector<u8> known;             // (atoms,): whether the row of an atom is there
+    double *dense;                     // (P,), zero between uses
     std::vector<double> score, change; // (most atoms of a region,)
 
     // Room for the products of all regions.
@@ -304,10 +304,9 @@ static Owned<double> sparse_ascend(Array<const i64> z_ptr, Array<const i32> colu
 // Passes without a proximal term while they pay: while their gain for their work is no less than gain / work so far, and more than `least`. Most
 // leave out regions whose own gap is small. Returns gain and work in all.
 static std::tuple<double, double> region_passes(Array<const i64> z_ptr, Array<const i32> column, Array<const double> value,
-                                                Array<const double> offset,
-                                                Array<double> alpha, Array<const i64> atom_ptr, Array<const double> c, Array<double> plain,
-                                                Array<double> w, Array<const u8> nonneg, i64 n_passes, i64 n_steps, double least, double gain,
-                                                double work, Array<double> dense, Array<double> gaps) {
+                                                Array<const double> offset, Array<double> alpha, Array<const i64> atom_ptr, Array<const double> c,
+                                                Array<double> plain, Array<double> w, Array<const u8> nonneg, i64 n_passes, i64 n_steps, double least,
+                                                double gain, double work, Array<double> dense, Array<double> gaps) {
     const Planes planes{z_ptr, column, value, offset, alpha, atom_ptr, c, plain, w, nonneg, 0.0, plain};
     Products products(atom_ptr, dense.data);
     double share = 0.0;

@@ -127,8 +127,8 @@ template <class T> static Owned<T> front(const Owned<T> &all, i64 n) {
     return part;
 }
 
-using NewRegions = std::tuple<Owned<i32>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i32>, Owned<double>,
-                              Owned<i64>>;
+using NewRegions =
+    std::tuple<Owned<i32>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i64>, Owned<i32>, Owned<double>, Owned<i64>>;
 
 // Regions with a new labelling of all nodes; the fields of `Regions`.
 //
@@ -190,8 +190,7 @@ static NewRegions extend(const Design &design, const Regions &old, Array<const i
             if (last) stop = 1.0;
             for (i64 i = 0; i < size; i++) {
                 const i64 v = node[first + i], o = old.region[v];
-                own[n_atoms * size + i] =
-                    o < 0 ? base[v] : old.label[old.label_ptr[o] + (at[o] - old.atom_ptr[o]) * old.n_nodes(o) + old.place[v]];
+                own[n_atoms * size + i] = o < 0 ? base[v] : old.label[old.label_ptr[o] + (at[o] - old.atom_ptr[o]) * old.n_nodes(o) + old.place[v]];
             }
             if (stop > start) {
                 const i64 known = same(own, n_atoms, size, marks);

@@ -5,8 +5,8 @@ namespace maxsum {
 // Entries up to which sorting by insertion is used: faster than a general sort, and without allocation.
 constexpr i64 SORTED = 32;
 
-// Entries at most max(z) - 1 are never above tau and are left out. The rest is sorted if it is short, and partitioned around pivots (expected linear time)
-// if it is long.
+// Entries at most max(z) - 1 are never above tau and are left out. The rest is sorted if it is short, and partitioned around pivots (expected linear
+// time) if it is long.
 double threshold(const double *z, i64 n, double *work) {
     const double top = largest(z, n);
     i64 count = 0;
@@ -80,7 +80,9 @@ static std::tuple<i64, i64> bound_ends(Array<const double> gradient, Array<const
     return {found.high, found.low};
 }
 
-static double bound_exchange(Array<double> alpha, i64 high, i64 low, double slope, double curve) { return exchange(alpha.data, high, low, slope, curve); }
+static double bound_exchange(Array<double> alpha, i64 high, i64 low, double slope, double curve) {
+    return exchange(alpha.data, high, low, slope, curve);
+}
 
 void bind_simplex(nb::module_ &m) {
     def(m, "project", project, "points"_a, "n_states"_a, "out"_a, "Nearest point of the simplex, row by row.");

@@ -1,8 +1,8 @@
 // Simplices: projection in expected linear time, and the pairwise step, which all dual ascents here are made of.
 //
-// A concave quadratic over {alpha >= 0, sum alpha = c} rises fastest, among moves of two entries, when the entry with the largest gradient (`ends`: high)
-// takes from the one with the smallest that has any (low). Along this line the gradient falls by the curvature, so the best length is known in closed
-// form (`exchange`).
+// A concave quadratic over {alpha >= 0, sum alpha = c} rises fastest, among moves of two entries, when the entry with the largest gradient (`ends`:
+// high) takes from the one with the smallest that has any (low). Along this line the gradient falls by the curvature, so the best length is known in
+// closed form (`exchange`).
 #pragma once
 
 #include "arrays.hpp"
@@ -40,8 +40,8 @@ inline Ends ends(const double *gradient, const double *alpha, i64 n) {
     return {high, low};
 }
 
-// Move the best amount from alpha[low] to alpha[high], whose gradients differ by `slope`, along a line of curvature `curve`; returns the amount. An entry
-// that gives all it has becomes 0 exactly.
+// Move the best amount from alpha[low] to alpha[high], whose gradients differ by `slope`, along a line of curvature `curve`; returns the amount. An
+// entry that gives all it has becomes 0 exactly.
 inline double exchange(double *alpha, i64 high, i64 low, double slope, double curve) {
     const double has = alpha[low], size = slope < has * curve ? std::min(slope / curve, has) : has;
     alpha[low] = size < has ? has - size : 0.0;
@@ -56,10 +56,10 @@ inline bool is_flat(const double *gradient, i64 high, i64 low) {
 
 // Up to n_steps pairwise steps on a quadratic <g, alpha> - s / 2 alpha' G alpha; returns the gain.
 //
-// `gradient` and the n entries of `alpha` are kept up to date, `change` adds up what was moved. The products of entry i are gram[i * width ...]. Ends when
-// two gradients differ by at most `least`, or by their rounding alone, or when a step gains less than `little` of all gained so far.
-inline double pairwise_steps(const double *gram, i64 width, double scale, double *__restrict gradient, double *alpha, i64 n, double *change, i64 n_steps,
-                             double least, double little) {
+// `gradient` and the n entries of `alpha` are kept up to date, `change` adds up what was moved. The products of entry i are gram[i * width ...]. Ends
+// when two gradients differ by at most `least`, or by their rounding alone, or when a step gains less than `little` of all gained so far.
+inline double pairwise_steps(const double *gram, i64 width, double scale, double *__restrict gradient, double *alpha, i64 n, double *change,
+                             i64 n_steps, double least, double little) {
     double gain = 0.0;
     for (i64 step = 0; step < n_steps; step++) {
         const auto [high, low] = ends(gradient, alpha, n);

@@ -207,8 +207,8 @@ void bind_simplex_blocks(nb::module_ &m) {
     m.attr("TOP") = TOP;
     m.attr("N_STATE") = N_STATE;
     def(m, "ascend", ascend, "gram"_a, "offset"_a, "alpha"_a, "grad"_a, "order"_a, "ptr"_a, "rest"_a, "loose"_a, "noise"_a, "cost"_a, "tol"_a,
-        "floor"_a,
-        "max_work"_a, "state"_a, "Sweeps over the blocks until the gap is at most ``max(tol * value, floor)`` or ``max_work`` numbers were touched.");
+        "floor"_a, "max_work"_a, "state"_a,
+        "Sweeps over the blocks until the gap is at most ``max(tol * value, floor)`` or ``max_work`` numbers were touched.");
 }
 
 } // namespace maxsum

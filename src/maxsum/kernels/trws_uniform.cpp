@@ -239,9 +239,12 @@ constexpr int UNROLLED[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64}
 template <int K> double pass_of(i64 forms, const Grid &grid, i64 n_labels, double *messages, bool forward, const Range &range) {
     const bool turned = (forms & TURNED) != 0;
     switch (forms & ~TURNED) {
-    case GENERAL: return pass<K, GENERAL>(grid, n_labels, messages, forward, turned, range);
-    case ASSOCIATIVE: return pass<K, ASSOCIATIVE>(grid, n_labels, messages, forward, turned, range);
-    default: return pass<K, ALL>(grid, n_labels, messages, forward, turned, range);
+    case GENERAL:
+        return pass<K, GENERAL>(grid, n_labels, messages, forward, turned, range);
+    case ASSOCIATIVE:
+        return pass<K, ASSOCIATIVE>(grid, n_labels, messages, forward, turned, range);
+    default:
+        return pass<K, ALL>(grid, n_labels, messages, forward, turned, range);
     }
 }
 
