@@ -35,7 +35,17 @@ def test_every_bench_module_is_listed():
     assert found == {module.partition(":")[0] for module in benchmarks.MODULES.values()}
 
 
-@pytest.mark.parametrize("name", [n for n in benchmarks.MODULES if not n.startswith("reproduce-") or n == "reproduce-scene"])
+SLOW = ("sanitize",)  # it compiles the kernels
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else [])
+        for n in benchmarks.MODULES
+        if not n.startswith("reproduce-") or n == "reproduce-scene"
+    ],
+)
 def test_rows_of_a_tiny_setting(name):
     rows = tiny(name)
     assert rows

@@ -252,7 +252,7 @@ def test_parameters_have_effects() -> None:
         few = MultiLabelClassifier(C=100.0, tol=1e-9, max_iter=3).fit(X, Y)
     assert few.n_iter_ == 3 and few.result_.gap > 0
     with pytest.warns(ConvergenceWarning, match="time limit"):
-        MultiLabelClassifier(C=1.0, tol=1e-12, max_iter=10**6, time_limit=0.05).fit(X, Y)
+        MultiLabelClassifier(C=1.0, tol=1e-12, max_iter=10**6, time_limit=1e-4).fit(X, Y)
     points: list[Any] = []
 
     def stop(point: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core import clock as clocks
+from maxsum.executors import clock as clocks
 from maxsum.inference import TRWS, AlphaExpansion, BranchAndBound, LinearProgram, QPRelaxation, dispatch
 from maxsum.inference.base import Interruptible
 from maxsum.inference.relaxations import linear_program

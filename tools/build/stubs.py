@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,7 @@ def stubs() -> dict[str, str]:
         if isinstance(module, ModuleType) and name not in ("os", "sys", "records") and not name.startswith("_"):
             made = StubGen(module=module)
             made.put(module)
-            text = made.get().rstrip().replace(": tuple = ...", ": tuple[str, ...]")
+            text = re.sub(r"(fields_of_\w+): tuple = .*", r"\1: tuple[str, ...]", made.get().rstrip())
             found[name] = f"# Made by tools/build/stubs.py from the extension; do not edit.\n{text}\n"
     listed = "\n".join(f"from . import {name} as {name}" for name in sorted([*found, "records"]))
     head = "# Made by tools/build/stubs.py; one stub for each source file.\nfrom types import ModuleType\n\n"

@@ -194,7 +194,7 @@ def measure(radius: int, surrogate: str, train: Sequence[Scored], tests: Sequenc
     net, started = classifier(radius, surrogate), time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        net.fit(inputs(train), [filled(own.one.y).ravel() for own in train])
+        net.fit(inputs(train), [filled(own.one.y) for own in train])
     taken, given = time.perf_counter() - started, inputs(tests)
     net.set_params(n_jobs=1)
     labels, started = [], time.process_time()

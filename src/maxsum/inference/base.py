@@ -12,13 +12,13 @@ import numpy as np
 
 from ..core.certificates.base import Certificate, MessageCertificate, in_doubt, verdict
 from ..core.certificates.dual import centred_score
-from ..core.clock import Clock as Clock
 from ..core.errors import CertificateError, UnsupportedProblemError
 from ..core.memory import check_room
 from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, Constraint, Maybe, check, check_value, settings
 from ..core.problem import Messages, Problem
 from ..core.result import Guarantee, Result, Termination, TracePoint
 from ..core.validation import as_labels
+from ..executors.clock import Clock as Clock
 
 log = logging.getLogger("maxsum")
 

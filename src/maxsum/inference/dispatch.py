@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..core.certificates.elimination_order import EliminationOrder
-from ..core.clock import Clock
 from ..core.errors import InvalidParameterError, InvalidProblemError
 from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, Maybe, check_value
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
+from ..executors.clock import Clock
 from .base import Callback, Run, Solver
 from .exact.junction import JunctionTree, affordable_order, elimination_seconds, has_small_width
 from .exact.maxflow import MaxFlow

@@ -5,6 +5,7 @@
 // The planes of an example are labellings; their vectors z_i are made on the fly from the features. Slot 0 of each example is its true labelling
 // (b = 0, z = 0).
 #include "planes.hpp"
+#include "poll.hpp"
 #include "simplex.hpp"
 
 namespace maxsum {
@@ -282,6 +283,7 @@ static std::tuple<i64, double, double> cached_passes(const Design &design, const
                                                      i64 n_passes, i64 max_steps, double active, double least, double gain, double work,
                                                      Array<double> gaps, const Scratch &scratch) {
     i64 n = order.size(), done = 0;
+    Poll poll(1 << 17); // entries touched
     while (done < n_passes && n > 0) {
         double more = 0.0, total = 0.0;
         i64 touched = 0;
@@ -292,6 +294,7 @@ static std::tuple<i64, double, double> cached_passes(const Design &design, const
             more += found.gain;
             touched += found.work;
             total += found.gap;
+            poll(u64(found.work) + 100);
         }
         done += 1;
         const bool pays = more * work >= gain * double(touched) && more > least;

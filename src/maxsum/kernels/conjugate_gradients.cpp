@@ -1,5 +1,6 @@
 // Conjugate gradients for many independent block systems at once.
 #include "block_rows.hpp"
+#include "poll.hpp"
 
 namespace maxsum {
 
@@ -25,6 +26,7 @@ static i64 solve_parts(const BlockRows &rows, Array<const double, 2> b, Array<do
                        Array<double> residual) {
     const i32 *n_states = rows.n_states.data;
     i64 most = 0;
+    Poll poll(1 << 13); // nodes
     for (i64 i = part; i < n_parts; i++) {
         const i64 first = starts[i], last = starts[i + 1];
         multiply(rows, x, q, first, last);
@@ -41,6 +43,7 @@ static i64 solve_parts(const BlockRows &rows, Array<const double, 2> b, Array<do
         auto [inner, square] = scaled_residual(r, inverse, n_states, first, last);
         i64 steps = 0;
         while (square > tol * tol * size && steps < max_iter) {
+            poll(u64(last - first) + 10);
             const double curvature = std::get<0>(multiply(rows, p, q, first, last));
             if (!(curvature > 0.0)) break;
             const double length = inner / curvature;

@@ -6,6 +6,7 @@
 //
 // block by block. Weights and m = phi + rho d are all that a block has to know of the others, so these are what is kept.
 #include "design.hpp"
+#include "poll.hpp"
 #include "simplex.hpp"
 
 namespace maxsum {
@@ -193,9 +194,11 @@ static double factor_passes(const Design &design, const Factors &factors, double
     const i64 n_nodes = factors.node.shape[0], n_labels = factors.node.shape[1];
     std::vector<double> score(n_labels), change(n_labels), work(n_labels), pairs(n_labels * n_labels);
     double gap = 0.0;
+    Poll poll;
     for (i64 pass = 0; pass < n_passes; pass++) {
         gap = 0.0;
         for (i64 i : order) {
+            poll();
             if (i < n_nodes) {
                 gap += visit_node(design, factors, rho, i, score.data(), change.data(), work.data());
             } else {

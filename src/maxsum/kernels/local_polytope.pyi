@@ -1,6 +1,7 @@
 # Made by tools/build/stubs.py from the extension; do not edit.
 import numpy
 
+import maxsum.kernels.records
 
 def settle_nodes(n_states: numpy.ndarray, node: numpy.ndarray, first: int, last: int) -> None:
     """
@@ -17,7 +18,15 @@ def settle_edges(edges: numpy.ndarray, node: numpy.ndarray, edge: numpy.ndarray,
     Edges ``first .. last - 1`` moved, in place, to non-negative tables with the marginals that their nodes have.
     """
 
-def expected_difference(design: tuple, c: numpy.ndarray, node: numpy.ndarray, edge: numpy.ndarray, first: int, last: int, out: numpy.ndarray) -> float:
+def expected_difference(
+    design: maxsum.kernels.records.Design,
+    c: numpy.ndarray,
+    node: numpy.ndarray,
+    edge: numpy.ndarray,
+    first: int,
+    last: int,
+    out: numpy.ndarray,
+) -> float:
     """
     Add the expected difference of features of the examples ``first .. last - 1`` to ``out``; returns their expected loss.
     """

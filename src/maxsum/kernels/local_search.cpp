@@ -1,6 +1,7 @@
 #include "local_search.hpp"
 
 #include "message.hpp"
+#include "poll.hpp"
 
 namespace maxsum {
 
@@ -144,7 +145,9 @@ static double forest_moves(const Net &problem, i64 n_moves, double temperature, 
     const auto [order, touch, frontier, inside, up, theta, scratch] = work;
     const i64 n_labels = net.unary.shape[1];
     double *out = scratch.data;
+    Poll poll(1 << 13); // nodes
     for (i64 move = 0; move < n_moves; move++) {
+        poll(u64(net.n_states.size()));
         const i64 size = grow_forest(net, state, order, touch, up, frontier);
         for (i64 j = 0; j < size; j++) inside[order[j]] = 1;
         u64 number = state[0];

@@ -3,6 +3,7 @@
 // Leaves to root, then back, component by component, in products of exponentials that are scaled node by node: a message takes K^2 multiplications
 // and no exponential. Where numbers leave the safe range (scores that differ by hundreds, -inf) a component is computed anew in logarithms.
 #include "mix.hpp"
+#include "poll.hpp"
 
 namespace maxsum {
 
@@ -168,7 +169,9 @@ static void log_sums(const Forest &forest, Array<const double, 2> unary, Array<c
                      Array<double, 2> node, Array<double, 2> up, Array<double, 3> edge, Array<double> log_z) {
     const i64 n_labels = unary.shape[1];
     std::vector<double> ratio(n_labels), back(n_labels);
+    Poll poll; // nodes
     for (i64 c = first; c < last; c++) {
+        poll(u64(forest.starts[c + 1] - forest.starts[c]));
         for (i64 i = forest.starts[c]; i < forest.starts[c + 1]; i++) {
             const i64 v = forest.order[i];
             for (i64 k = forest.n_states[v]; k < n_labels; k++) node(v, k) = 0.0;

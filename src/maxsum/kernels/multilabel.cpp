@@ -3,6 +3,7 @@
 // A binary pairwise function is, up to a constant, F(S) = sum_{l in S} a_l + sum_{l < m in S} b_lm. Subset S is the number whose bit l says whether
 // it has label l. The second sum does not depend on the example and is made once. `best_labellings` does the same for small graphs of any kind.
 #include "arrays.hpp"
+#include "poll.hpp"
 
 namespace maxsum {
 
@@ -102,7 +103,9 @@ static void best_labellings(Array<const i64> node_ptr, Array<const i64> edge_ptr
                             Array<const i64> examples, Array<double> total, Array<double> column, Array<i32> labels) {
     const i64 n_labels = unary.shape[1];
     std::vector<double> pair;
+    Poll poll(1 << 17); // labellings
     for (i64 i = 0; i < examples.size(); i++) {
+        poll(u64(total.size()));
         const i64 first = node_ptr[examples[i]], n_nodes = node_ptr[examples[i] + 1] - first;
         const auto at = [&](i64 u, i64 v, i64 a, i64 b) -> double & { return pair[((u * n_nodes + v) * n_labels + a) * n_labels + b]; };
         pair.assign(n_nodes * n_nodes * n_labels * n_labels, 0.0);

@@ -6,6 +6,7 @@
 // Most rows soon rest at a corner that the gradient does not leave. Bits in `live` (N,) say what of a row is not zero: PULLED (pull), BACKED (back),
 // STEPPED (step); CORNER marks those at rest. `low` (N,) holds the smallest entries of the gradient. Rows of zeros are neither read nor written.
 #include "block_rows.hpp"
+#include "poll.hpp"
 #include "simplex.hpp"
 
 namespace maxsum {
@@ -322,6 +323,7 @@ i64 descend(const BlockRows &rows, Array<const double, 2> theta, Array<double, 2
             i64 n_parts, double tol, i64 n_steps, i64 max_iter, Array<double, 2> states) {
     Owned<double> z(mu.shape[1]), work(mu.shape[1]);
     i64 running = 0;
+    Poll poll(1 << 13); // nodes
     for (i64 i = part; i < n_parts; i++) {
         const Array<double> state = states[i];
         const i64 first = starts[i], last = starts[i + 1];
@@ -360,6 +362,7 @@ i64 descend(const BlockRows &rows, Array<const double, 2> theta, Array<double, 2
             state[N_ITER] += 1.0;
             fresh = false;
             taken += 1;
+            poll(u64(last - first) + 10);
         }
         if (state[STATUS] == RUNNING) running += 1;
     }

@@ -293,17 +293,6 @@ class Regions(NamedTuple):
     age: np.ndarray  # int64: for how long a labelling had no weight
 
 
-class Products(NamedTuple):
-    """Inner products of the vectors of each region, row by row as they are asked for, and work space."""
-
-    ptr: np.ndarray  # int64 (R + 1,): those of region r start here
-    value: np.ndarray  # float64
-    known: np.ndarray  # uint8 (atoms,): whether the row of an atom is there
-    dense: np.ndarray  # float64 (P,), zero between uses
-    score: np.ndarray  # float64 (most atoms of a region,)
-    change: np.ndarray  # float64 (most atoms of a region,)
-
-
 class Copies(NamedTuple):
     """Trees that cover a graph; every edge is in one of them, and the shares of a node's copies sum to 1."""
 

@@ -1,5 +1,6 @@
 // Planes of regions: vectors and losses of their labellings, and dual ascent on the multipliers of all of them.
 #include "design.hpp"
+#include "poll.hpp"
 #include "regions.hpp"
 #include "simplex.hpp"
 
@@ -219,8 +220,10 @@ static Pass pass(const Planes &planes, i64 n_steps, Products &products, Array<do
     const double *value = planes.value.data, *centre = planes.centre.data;
     double *u = planes.u.data, *w = planes.w.data, *score = products.score.data(), *change = products.change.data();
     Pass done{0.0, 0};
+    Poll poll;
     for (i64 r = 0; r < planes.size(); r++) {
         if (gaps[r] <= least) continue;
+        poll();
         const i64 first = atom_ptr[r], count = atom_ptr[r + 1] - first;
         const double c = planes.c[r];
         double *alpha = planes.alpha.data + first;

@@ -2,6 +2,7 @@
 //
 // Block j holds a multiplier for every subset S of labels. A step moves some of it from the worst subset in use to the best one. Scores of all
 // subsets cost less than one product with the features, so nothing is cached.
+#include "poll.hpp"
 #include "simplex.hpp"
 
 namespace maxsum {
@@ -63,7 +64,9 @@ static double ascend(Array<const i64> order, Array<const double, 2> x, Array<con
     double *total = memory.data, *column = total + n_subsets, *score = column + n_subsets, *moved = score + n_labels, *all_own = moved + n_labels;
     const bool dense = x.size() > 0;
     double gain = 0.0;
+    Poll poll(1 << 17); // subsets
     for (i64 i = 0; i < order.size(); i++) {
+        poll(u64(n_subsets));
         const i64 j = order[i];
         const double *features = dense ? x.data + j * n_features : nullptr;
         const i64 begin = dense ? 0 : x_ptr[j], end = dense ? 0 : x_ptr[j + 1];

@@ -2,6 +2,7 @@
 #include "lanes.hpp"
 #include "message.hpp"
 #include "net.hpp"
+#include "poll.hpp"
 
 namespace maxsum {
 
@@ -67,6 +68,7 @@ static void solve_forest(const Net &problem, Array<const i32> order, Array<const
     const i64 n_labels = net.unary.shape[1];
     const Rows scratch(2, n_labels);
     double *root_theta = scratch[0], *out = scratch[1];
+    Poll poll;
     for (i64 c = first; c < last; c++) {
         for (i64 i = starts[c]; i < starts[c + 1]; i++) {
             const i64 v = order[i];
@@ -75,6 +77,7 @@ static void solve_forest(const Net &problem, Array<const i32> order, Array<const
             for (i64 k = 0; k < net.n_states[v]; k++) theta[k] = unary[k];
         }
         for (i64 i = starts[c + 1] - 1; i > starts[c]; i--) {
+            poll();
             const i64 v = order[i], e = parent_edge[v], side = parent_side[v], w = net.edges(e, 1 - side);
             const double *theta = messages[side][e].data;
             double *back = messages[1 - side][e].data;

@@ -7,6 +7,7 @@
 #include "lanes.hpp"
 #include "message.hpp"
 #include "net.hpp"
+#include "poll.hpp"
 
 namespace maxsum {
 
@@ -90,7 +91,9 @@ static void decode(const Net &problem, Flag next_forward, Array<const double, 3>
     const i64 n_nodes = net.unary.shape[0], n_labels = net.unary.shape[1];
     const Rows scratch(3, n_labels);
     double *__restrict theta = scratch[0], *__restrict score = scratch[1], *together = scratch[2];
+    Poll poll;
     for (i64 step = 0; step < n_nodes; step++) {
+        poll();
         const i64 v = forward ? step : n_nodes - 1 - step, states = net.n_states[v];
         const i64 first = net.ptr[v], last = net.ptr[v + 1], first_member = net.member_ptr[v], last_member = net.member_ptr[v + 1];
         const double *unary = net.unary[v].data;
@@ -136,7 +139,9 @@ static double sweep(const Net &problem, Flag is_forward, Array<double, 3> edge_m
     const Rows scratch(3, n_labels);
     double *__restrict theta = scratch[0], *__restrict out = scratch[1], *__restrict own = scratch[2];
     double bound = 0.0;
+    Poll poll;
     for (i64 step = 0; step < n_nodes; step++) {
+        poll();
         const i64 v = forward ? step : n_nodes - 1 - step, states = net.n_states[v];
         const i64 first = net.ptr[v], last = net.ptr[v + 1], first_member = net.member_ptr[v], last_member = net.member_ptr[v + 1];
         for (i64 i = first_member; i < last_member; i++) pull_clique(net, net.member[i], clique_messages, out);

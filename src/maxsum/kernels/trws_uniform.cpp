@@ -8,6 +8,7 @@
 // operation is done to each number by itself, or is a maximum, so this changes no result.
 #include "distance.hpp"
 #include "lanes.hpp"
+#include "poll.hpp"
 
 namespace maxsum {
 
@@ -138,9 +139,11 @@ template <int K, i64 FORMS> double pass(const Grid &grid, i64 n_labels, double *
     };
 
     double bound = 0.0;
+    Poll poll;
     for (i64 r = 0; r < range.last_row - range.first_row; r++) {
         const i64 row = forward ? range.first_row + r : range.last_row - 1 - r;
         for (i64 c = 0; c < range.last_column - range.first_column; c++) {
+            poll();
             const i64 v = row * range.n_columns + (forward ? range.first_column + c : range.last_column - 1 - c);
             const i64 first = ptr[v], last = ptr[v + 1];
             for (i64 i = 0; i < n_blocks; i++) theta[i] = L::load(unary + v * n + place(i));

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.clock import Clock
 from ..core.errors import InvalidProblemError
+from ..executors.clock import Clock
 from ..kernels import simplex_blocks as kernel
 from .steps import (
     ReducedSolution,

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.clock import Clock
 from ..core.errors import InvalidParameterError, InvalidProblemError
 from ..core.parameters import TIME_LIMIT, Real, WholeNumber, check_value
 from ..core.result import Termination
 from ..core.validation import LARGEST
+from ..executors.clock import Clock
 from ..executors.threads import split, thread_map
 from ..kernels import qp
 from ..kernels.simplex import project

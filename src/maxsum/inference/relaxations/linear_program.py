@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.certificates.base import MessageCertificate
-from ...core.clock import Clock
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...core.rounding import expected_rounding, is_associative
+from ...executors.clock import Clock
 from ...kernels.records import Net
 from ..base import Run, Solver, Support
 from ..moves.icm import polish, start_labels

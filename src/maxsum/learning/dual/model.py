@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ...core.clock import Clock
+from ...executors.clock import Clock
 from ...kernels.records import Weights
 from ...models.cone import Cone
 from ...qp.reduced import ReducedQP

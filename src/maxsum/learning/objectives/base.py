@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...core.clock import Clock
 from ...core.errors import CertificateError, InvalidSampleError
 from ...core.parameters import POSITIVE, check_value
+from ...executors.clock import Clock
 from ...kernels.records import Design
 from ...kernels.vectors import inner
 from ...models.cone import Cone
