@@ -22,6 +22,7 @@ def stubs() -> dict[str, str]:
             made = StubGen(module=module)
             made.put(module)
             text = re.sub(r"(fields_of_\w+): tuple = .*", r"\1: tuple[str, ...]", made.get().rstrip())
+            text = re.sub(r"^(\w+): tuple = .*", r"\1: tuple[int, ...]", text, flags=re.M)
             found[name] = f"# Made by tools/build/stubs.py from the extension; do not edit.\n{text}\n"
     listed = "\n".join(f"from . import {name} as {name}" for name in sorted([*found, "records"]))
     head = "# Made by tools/build/stubs.py; one stub for each source file.\nfrom types import ModuleType\n\n"

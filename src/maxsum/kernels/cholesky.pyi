@@ -1,6 +1,7 @@
 # Made by tools/build/stubs.py from the extension; do not edit.
 import numpy
 
+
 def cholesky(matrix: numpy.ndarray) -> bool:
     """
     Overwrite the lower triangle with ``L``, ``L @ L.T == matrix``; False where the matrix is not positive definite.

@@ -1,6 +1,7 @@
 # Made by tools/build/stubs.py from the extension; do not edit.
 import numpy
 
+
 def project_duals(band: numpy.ndarray, targets: numpy.ndarray, multipliers: numpy.ndarray, max_rounds: int) -> int:
     """
     Multipliers of the projection onto ``D w >= 0``, one table a row, by block principal pivoting (Judice and Pires 1994).

@@ -1,6 +1,7 @@
 # Made by tools/build/stubs.py from the extension; do not edit.
 import numpy
 
+
 def products(rows: numpy.ndarray, first: numpy.ndarray, second: numpy.ndarray, out: numpy.ndarray) -> None:
     """
     ``out[i, j] = <rows[first[i]], rows[second[j]]>`` in one pass over all of them.

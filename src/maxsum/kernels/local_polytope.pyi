@@ -3,6 +3,7 @@ import numpy
 
 import maxsum.kernels.records
 
+
 def settle_nodes(n_states: numpy.ndarray, node: numpy.ndarray, first: int, last: int) -> None:
     """
     Nodes ``first .. last - 1`` made distributions over their own labels, in place; an empty row becomes uniform.
@@ -18,15 +19,7 @@ def settle_edges(edges: numpy.ndarray, node: numpy.ndarray, edge: numpy.ndarray,
     Edges ``first .. last - 1`` moved, in place, to non-negative tables with the marginals that their nodes have.
     """
 
-def expected_difference(
-    design: maxsum.kernels.records.Design,
-    c: numpy.ndarray,
-    node: numpy.ndarray,
-    edge: numpy.ndarray,
-    first: int,
-    last: int,
-    out: numpy.ndarray,
-) -> float:
+def expected_difference(design: maxsum.kernels.records.Design, c: numpy.ndarray, node: numpy.ndarray, edge: numpy.ndarray, first: int, last: int, out: numpy.ndarray) -> float:
     """
     Add the expected difference of features of the examples ``first .. last - 1`` to ``out``; returns their expected loss.
     """

@@ -1,6 +1,7 @@
 # Made by tools/build/stubs.py from the extension; do not edit.
 import maxsum.kernels.records
 
+
 fields_of_Flow: tuple[str, ...]
 
 def sweep(flow: maxsum.kernels.records.Flow, backward: bool) -> None:

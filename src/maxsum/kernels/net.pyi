@@ -1,6 +1,7 @@
 # Made by tools/build/stubs.py from the extension; do not edit.
 import numpy
 
+
 fields_of_Net: tuple[str, ...]
 
 def adjacency(n_nodes: int, edges: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:

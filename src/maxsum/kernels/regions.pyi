@@ -3,22 +3,10 @@ import numpy
 
 import maxsum.kernels.records
 
+
 fields_of_Regions: tuple[str, ...]
 
-def extend(
-    design: maxsum.kernels.records.Design, old: maxsum.kernels.records.Regions, labels: numpy.ndarray, memory: int
-) -> tuple[
-    numpy.ndarray,
-    numpy.ndarray,
-    numpy.ndarray,
-    numpy.ndarray,
-    numpy.ndarray,
-    numpy.ndarray,
-    numpy.ndarray,
-    numpy.ndarray,
-    numpy.ndarray,
-    numpy.ndarray,
-]:
+def extend(design: maxsum.kernels.records.Design, old: maxsum.kernels.records.Regions, labels: numpy.ndarray, memory: int) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray, numpy.ndarray, numpy.ndarray, numpy.ndarray, numpy.ndarray, numpy.ndarray, numpy.ndarray, numpy.ndarray]:
     """Regions with a new labelling of all nodes; the fields of `Regions`."""
 
 def marginals(regions: maxsum.kernels.records.Regions, node: numpy.ndarray, edges: numpy.ndarray, edge: numpy.ndarray) -> None:

@@ -1,6 +1,7 @@
 # Made by tools/build/stubs.py from the extension; do not edit.
 import numpy
 
+
 def project(points: numpy.ndarray, n_states: numpy.ndarray, out: numpy.ndarray) -> None:
     """Nearest point of the simplex, row by row."""
 

@@ -1,6 +1,7 @@
 # Made by tools/build/stubs.py from the extension; do not edit.
 import numpy
 
+
 def inner(x: numpy.ndarray, y: numpy.ndarray) -> float:
     """``<x, y>`` in four sums."""
 
