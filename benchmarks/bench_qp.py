@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from maxsum.kernels.simplex import project
 
 from maxsum import Graph
 from maxsum.kernels import qp
+from maxsum.kernels.simplex import project
 from maxsum.qp.block_form import BlockForm
 from maxsum.qp.simplex import minimise_simplex_qp
 

@@ -5,15 +5,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from factories.problems import dense
-from maxsum.kernels.box import pack, packed_sweep, tighten, unpack
-from maxsum.kernels.search import restrict
-from maxsum.kernels.trws import sweep
 
 import maxsum as ms
 from maxsum.core.certificates.search import SearchCertificate
 from maxsum.inference import TRWS, BranchAndBound, Exhaustive, JunctionTree
 from maxsum.inference.exact.search import _room
 from maxsum.inference.prepare import prepare
+from maxsum.kernels.box import pack, packed_sweep, tighten, unpack
+from maxsum.kernels.search import restrict
+from maxsum.kernels.trws import sweep
 
 
 def sudoku(text):

@@ -7,13 +7,13 @@ import logging
 
 import numpy as np
 import pytest
-from maxsum.kernels.simplex import project
 from scipy.optimize import minimize
 from scipy.sparse import csc_matrix
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import maxsum as ms
 from maxsum.kernels import qp as kernels
+from maxsum.kernels.simplex import project
 from maxsum.qp.block_form import BlockForm
 from maxsum.qp.simplex import minimise_simplex_qp
 

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from maxsum.kernels.distance import ASSOCIATIVE, BAND, GENERAL, LINEAR, QUADRATIC, linear, quadratic
-from maxsum.kernels.trws import sweep
 
 import maxsum as ms
 from maxsum.core.persistency import fixed_nodes
@@ -12,7 +10,9 @@ from maxsum.inference.prepare import prepare
 from maxsum.inference.relaxations.grid_passes import Tuning, strip_passes, strips
 from maxsum.inference.relaxations.table_forms import associative_tables, table_forms
 from maxsum.inference.relaxations.trws import fixed, passes, uniform_passes
+from maxsum.kernels.distance import ASSOCIATIVE, BAND, GENERAL, LINEAR, QUADRATIC, linear, quadratic
 from maxsum.kernels.records import Forms
+from maxsum.kernels.trws import sweep
 
 POWER = {LINEAR: 1, QUADRATIC: 2}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from maxsum.kernels.regions import extend, marginals
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.kernels.records import Regions
+from maxsum.kernels.regions import extend, marginals
 from maxsum.learning import CompactQP, LPObjective, MarginObjective, RegionBundle
 from maxsum.learning.dual.regions import RegionPlanes
 from maxsum.models import GraphModel, GraphSample

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from maxsum.kernels.regions import extend
 
 import maxsum as ms
 from maxsum.kernels.records import Regions
+from maxsum.kernels.regions import extend
 from maxsum.learning import BlockFrankWolfe, CompactQP, LPObjective, path
 from maxsum.learning.dual.planes import PlaneStore
 from maxsum.learning.dual.regions import RegionStore, fits, no_regions
