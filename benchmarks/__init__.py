@@ -31,6 +31,7 @@ MODULES = {
     "lp": "bench_lp",
     "amn": "bench_amn",
     "defaults": "bench_defaults",
+    "onegraph": "bench_onegraph",
     "paths": "bench_paths",
     "chunking": "bench_chunking",
     "panel": "bench_panel",

@@ -34,10 +34,10 @@ hypothesis.settings.load_profile("maxsum")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Half of the tests need the kernels of solvers, half those of learners.
+    """Half of the tests are of solvers, half of learners.
 
     ``--dist worksteal`` gives each of two workers one half, file by file: what a file computes once for all its tests is computed
-    by one worker. The halves start with different kernels, so that few are compiled by both while the cache is empty.
+    by one worker.
     """
     order = SOLVERS + LEARNERS
 

@@ -58,7 +58,7 @@ def hamming(predicted: np.ndarray, labels: np.ndarray) -> float:
 
 
 def seconds_to(net: MultiLabelClassifier, split: Split, repeats: int) -> float:
-    """Least wall time of a fit, kernels compiled before."""
+    """Least wall time of a fit."""
     times = []
     for _ in range(repeats):
         started = time.perf_counter()

@@ -143,7 +143,7 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
     others, longest = LP_SECONDS if limit is None else min(limit, LP_SECONDS), 60 + 4 * (limit or ACP_SECONDS)
     model, parts = bind(train), (train, validation)
     values = QUICK_C if quick else C_VALUES
-    _compile(progress)
+    _warm_up(progress)
     runs: dict[float, dict[str, Run]] = {}
     errors, rows = {}, []
     for C in values:
@@ -226,15 +226,15 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
     )
 
 
-def _compile(progress: Progress) -> None:
-    """Compile every kernel before the clock starts."""
+def _warm_up(progress: Progress) -> None:
+    """Everything is imported and loaded before the clock starts."""
     model = bind(Part(*make_shape_sorter(3, 16, 16, 9)))
     for solver in ACP.values():
         cutting_plane(model, 0.1, solver, QUICK_SECONDS)
     for learner in OTHERS.values():
         to_target(model, 0.1, learner, 0.0, QUICK_SECONDS)
     to_gap(model, 0.1, np.inf, 5.0)
-    progress("kernels compiled")
+    progress("everything is loaded")
 
 
 def _worst(results: list[LearningResult]) -> LearningResult:

@@ -154,17 +154,12 @@ class ForestSearch:
 
 
 def _finite(net: Net, penalty: float) -> Net:
-    """The net with ``-penalty`` in place of every ``-inf`` (past the labels of a node too, where nobody looks).
-
-    Arrays stay read-only where they were: kernels are compiled for each combination.
-    """
+    """The net with ``-penalty`` in place of every ``-inf`` (past the labels of a node too, where nobody looks)."""
 
     def tamed(values: np.ndarray) -> np.ndarray:
         forbidden = np.isneginf(values)
         if not forbidden.any():
             return values
-        finite = np.where(forbidden, -penalty, values)
-        finite.flags.writeable = values.flags.writeable
-        return finite
+        return np.where(forbidden, -penalty, values)
 
     return net._replace(unary=tamed(net.unary), tables=tamed(net.tables), turned=tamed(net.turned))
