@@ -309,7 +309,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
     surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
-        What is minimised; by default (None, auto) the margin-rescaled hinge.
+        What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
         own.
@@ -394,7 +394,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
         potentials: Any = "auto",
-        surrogate: str | None = "margin",
+        surrogate: str | None = "auto",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",
@@ -478,7 +478,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
     surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
-        What is minimised; by default (None, auto) the margin-rescaled hinge.
+        What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
         own.
@@ -553,7 +553,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
         potentials: Any = "auto",
-        surrogate: str | None = "margin",
+        surrogate: str | None = "auto",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",
@@ -641,7 +641,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
     surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
-        What is minimised; by default (None, auto) the margin-rescaled hinge.
+        What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
         own.
@@ -710,7 +710,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         scoring: str | Callable[[Any, Any], float] | None = None,
         folds: str = "auto",
         potentials: Any = "auto",
-        surrogate: str | None = "margin",
+        surrogate: str | None = "auto",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",

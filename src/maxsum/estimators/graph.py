@@ -39,7 +39,7 @@ class GraphLabeler(Labeler):
         (where training and prediction are then exact), general elsewhere. The surrogates ``qp`` and ``logistic`` take general, auto and
         convex as the same, or a `maxsum.models.Convex`; their edge features must be >= 0.
     surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
-        Margin-rescaled hinge (also auto), that of the linear relaxation, or strictly trivial equivalents, for which training needs no
+        Margin-rescaled hinge (also auto, but for large graphs with cycles and many weights, where auto is lp), that of the linear relaxation, or strictly trivial equivalents, for which training needs no
         max-sum solver. ``qp`` is the hinge of a convex quadratic relaxation (`maxsum.learning.QPObjective`), ``logistic`` a logistic
         random field (`maxsum.learning.LogisticObjective`), not convex in the weights, so that no lower bound is claimed. Both predict
         what they learned, a rounded point; ``predict(X, solver=...)`` maximises the score of labellings instead. ``likelihood`` is the
@@ -126,7 +126,7 @@ class GraphLabeler(Labeler):
     def __init__(
         self,
         potentials: Any = "auto",
-        surrogate: str | None = "margin",
+        surrogate: str | None = "auto",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",

@@ -35,7 +35,7 @@ class GridLabeler(Labeler):
         Pairwise tables that are allowed, as in `maxsum.models.GraphModel`; auto and None choose by the data, convex energies go with the
         surrogates ``qp`` and ``logistic``.
     surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
-        What is minimised: a hinge (margin, also auto; lp and qp for relaxations), strictly trivial equivalents, a logistic random field, or
+        What is minimised: a hinge (margin, also auto, but for large images with many weights, where auto is lp; lp and qp for relaxations), strictly trivial equivalents, a logistic random field, or
         the conditional log-likelihood, whose probabilities `predict_marginals` gives.
     learner : None, "auto", str or Learner
         Who minimises; by default the learner that suits surrogate and sizes. Names have ``tol`` and the other limits of this estimator, a
@@ -121,7 +121,7 @@ class GridLabeler(Labeler):
     def __init__(
         self,
         potentials: Any = "auto",
-        surrogate: str | None = "margin",
+        surrogate: str | None = "auto",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",

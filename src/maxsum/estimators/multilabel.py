@@ -132,7 +132,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
     def __init__(
         self,
         potentials: Any = "auto",
-        surrogate: str | None = "margin",
+        surrogate: str | None = "auto",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         oracle: Any = None,

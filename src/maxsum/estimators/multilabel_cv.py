@@ -102,7 +102,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         cv_tol: float = 1e-2,
         scoring: str | Callable[[Any, Any], float] | None = None,
         potentials: Any = "auto",
-        surrogate: str | None = "margin",
+        surrogate: str | None = "auto",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         oracle: Any = None,

@@ -183,6 +183,11 @@ class MaxSumEstimator(NestedParameters, ABC):
         check_room(self._training_bytes(bound, learner), "this training")
         # What is minimised; its size may speak for another learner.
         objective = surrogate.objective(settings, bound.model, bound.weight, C, bound.operators)
+        instead = surrogate.instead(settings, objective)
+        if instead is not None:
+            surrogate, settings = instead.surrogate, replace(settings, surrogate=instead.surrogate.name)
+            objective = surrogate.objective(settings, bound.model, bound.weight, C, bound.operators)
+            bound = bound._replace(words=f"{bound.words}{instead.why}; ")
         faster = None if settings.learner is not None else surrogate.faster(settings, objective)
         if faster is not None:
             choice, learner = faster, choose_learner(settings, faster.learner)

@@ -113,7 +113,7 @@ class SequenceLabeler(Labeler):
     def __init__(
         self,
         potentials: Any = "auto",
-        surrogate: str | None = "margin",
+        surrogate: str | None = "auto",
         learner: Learner | str | None = None,
         loss: Loss | str | Any = "hamming",
         features: Any = "auto",

@@ -18,6 +18,7 @@ from ..inference.base import Run
 from ..learning import registry
 from ..learning.driver import Learner
 from ..learning.dual.associative import lp_learner
+from ..learning.dual.dual_bound import many_blocks
 from ..learning.learners.perceptron import Perceptron
 from ..learning.learners.quasi_newton import ProjectedQuasiNewton
 from ..learning.learners.smoothed_lp import SmoothedLP
@@ -150,6 +151,10 @@ class Surrogate(ABC):
         """A learner that is faster than the default for the sizes of an objective."""
         return None
 
+    def instead(self, settings: Settings, objective: Any) -> Instead | None:
+        """Another surrogate that suits the sizes of an objective better, where nobody chose."""
+        return None
+
     @abstractmethod
     def objective(self, settings: Settings, bound: BoundModel, weight: np.ndarray, C: float, operators: Any = None) -> Any:
         """What is minimised; its ``model`` may be another than ``bound``."""
@@ -203,6 +208,17 @@ class Margin(Surrogate):
             return Choice(self.default, f"as SubsetAscent {why}")
         return Choice("SubsetAscent", "as all subsets of so few labels are scored")
 
+    def instead(self, settings: Settings, objective: Any) -> Instead | None:
+        """The linear relaxation for large graphs with cycles and many weights, such as one graph with known and unknown nodes."""
+        tied = (settings.surrogate, settings.learner, settings.oracle, settings.checkpoint) != (
+            None,
+        ) * 4 or settings.warm_start
+        if tied or settings.rows or settings.order != 1 or not many_blocks(objective):
+            return None
+        return Instead(
+            SURROGATES["lp"], "the lp surrogate, as one slack for each of so large graphs with cycles converges slowly"
+        )
+
     def objective(self, settings: Settings, bound: BoundModel, weight: np.ndarray, C: float, operators: Any = None) -> Any:
         loss = weighted_loss(settings, bound, weight)
         if isinstance(bound, MultiLabelBound):
@@ -231,6 +247,13 @@ class Margin(Surrogate):
             BracketOracle: "TRW-S with brackets, as the graphs have cycles and no fast exact solver fits them all",
         }
         return f"oracle {next((words for kind, words in kinds.items() if isinstance(oracle, kind)), type(oracle).__name__)}"
+
+
+class Instead(NamedTuple):
+    """Another surrogate where none is named, and why."""
+
+    surrogate: Surrogate
+    why: str
 
 
 class LP(Margin):
