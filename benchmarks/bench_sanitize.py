@@ -75,7 +75,7 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
         "LD_PRELOAD": library,
-        "ASAN_OPTIONS": "detect_leaks=0",  # Python keeps memory until its end
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",  # Python keeps memory until its end
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
         "MAXSUM_KERNELS": str(folder),
         "MAXSUM_CPU": "baseline",

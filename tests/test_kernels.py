@@ -169,6 +169,12 @@ def test_the_baseline_gives_the_same_bits():
     assert said[0][1] == said[1][1]
 
 
+def test_memory_that_is_not_there():
+    """More than any machine has; what is asked for by real data is checked before (`core.memory`)."""
+    with pytest.raises(MemoryError):
+        kernels.net.adjacency(10**15, np.zeros((0, 2), dtype=np.int32))
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timer that sends a signal")
 def test_ctrl_c_ends_a_long_kernel():
     """A trillion moves would take weeks."""
