@@ -285,7 +285,7 @@ def many_blocks(objective: Any) -> bool:
     """Whether nodes and edges are better blocks than examples: large graphs with cycles, and many weights."""
     n_nodes, n_examples = len(objective.design.truth), objective.n_examples
     large = n_nodes >= TUNING.large * n_examples and objective.n_weights >= TUNING.weights_a_node * n_nodes
-    if not large or objective.exact or objective.model.has_forbidden or unsuited_for_factors(objective):
+    if not large or objective.model.is_forest or objective.model.has_forbidden or unsuited_for_factors(objective):
         return False
     design = objective.design
     return all(bool(np.isfinite(own).all()) for own in (design.x_val, design.f_val, design.loss))
