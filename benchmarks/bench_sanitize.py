@@ -80,5 +80,5 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         "MAXSUM_KERNELS": str(folder),
         "MAXSUM_CPU": "baseline",
     }
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-x", *arguments]
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-rf", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)

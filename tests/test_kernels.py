@@ -169,6 +169,7 @@ def test_the_baseline_gives_the_same_bits():
     assert said[0][1] == said[1][1]
 
 
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer ends the process where memory is not there")
 def test_memory_that_is_not_there():
     """More than any machine has; what is asked for by real data is checked before (`core.memory`)."""
     with pytest.raises(MemoryError):
