@@ -69,12 +69,13 @@ def build(folder: Path) -> None:
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Tests in a process whose first library is that of the sanitizer, as Python itself is built without it."""
     compiler = os.environ.get("CXX", "c++")
-    library = subprocess.run(
-        [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    names = ("libasan.so", "libstdc++.so")  # the second, as the first looks for what throws exceptions when it is loaded
+    found = [
+        subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True) for name in names
+    ]
     environment = {
         **os.environ,
-        "LD_PRELOAD": library,
+        "LD_PRELOAD": " ".join(own.stdout.strip() for own in found),
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",  # Python keeps memory until its end
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
         "MAXSUM_KERNELS": str(folder),
