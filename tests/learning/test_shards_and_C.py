@@ -88,8 +88,8 @@ def test_the_planes_of_a_path_are_shared_between_C():
 @pytest.mark.parametrize("kind", KINDS)
 def test_bits_of_another_C_do_not_depend_on_workers(kind):
     source, (make, learner) = SOURCES["chains"](), KINDS[kind]
-    values = [1.0, 8.0]
-    want = path(learner, make(source, 1.0), values)
+    values = [0.2, 1.0]
+    want = path(learner, make(source, 0.2), values)
     for n in (1, 2):
         with Processes(n) as executor:
             found = path(learner, make(source, 3.0, executor), values)

@@ -240,6 +240,6 @@ def problem_words(estimator: Any) -> str:
     if isinstance(objective, StoredObjective):
         n_samples, n_nodes = objective.n_examples, objective.n_nodes
     return (
-        f"surrogate {estimator.surrogate}, potentials {potentials}{C}; {n_samples} samples, "
+        f"surrogate {getattr(objective, 'surrogate', estimator.surrogate)}, potentials {potentials}{C}; {n_samples} samples, "
         f"{n_nodes} nodes, {len(estimator.weights_)} weights"
     )
