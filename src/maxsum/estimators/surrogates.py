@@ -165,11 +165,11 @@ class Surrogate(ABC):
 
     def points(self, model: Any, w: np.ndarray, samples: Any, n_jobs: int) -> list[Point]:
         """Predictions of a surrogate that `rounds`."""
-        raise NotImplementedError
+        raise TypeError(f"the surrogate {self.name} predicts labellings of the largest score, not rounded points.")
 
     def results(self, model: Any, w: np.ndarray, samples: Any, n_jobs: int) -> list[Result]:
         """`points` as answers to max-sum problems, with proofs."""
-        raise NotImplementedError
+        raise TypeError(f"the surrogate {self.name} predicts labellings of the largest score, not rounded points.")
 
     def marginals(self, model: Any, w: np.ndarray, samples: Any, n_jobs: int) -> list[Any]:
         """Probabilities of labels, of a model that was trained for them."""
