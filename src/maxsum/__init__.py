@@ -65,6 +65,7 @@ __all__ = [
     "Verification",
     "datasets",
     "estimators",
+    "factors",
     "graphs",
     "inference",
     "learning",
@@ -116,6 +117,8 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     import importlib
 
+    if name == "factors":
+        return importlib.import_module(".core.factors", __name__)
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
     if name in _HOME:

@@ -53,7 +53,7 @@ class Loss(ABC):
         table = self.table(labels, problem.n_labels)
         arrays = {
             name: getattr(problem, name)
-            for name in ("graph", "tables", "edge_table", "edge_weight", "n_states", "cliques", "offset")
+            for name in ("graph", "tables", "edge_table", "edge_weight", "n_states", "cliques", "offset", "factors")
         }
         return Problem._trusted(unary=problem.unary + table, **arrays)
 

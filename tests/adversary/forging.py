@@ -58,8 +58,7 @@ def forge(rng: np.random.Generator, certificate: Certificate) -> Certificate:
 
 def _changed(rng: np.random.Generator, value: Any) -> Any:
     if isinstance(value, Messages):
-        edge, clique = (_numbers(rng, part) for part in value)
-        return Messages(edge, clique)
+        return Messages(*(_numbers(rng, part) for part in value))
     if isinstance(value, np.ndarray):
         return _numbers(rng, value)
     if isinstance(value, tuple) and value:

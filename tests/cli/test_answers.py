@@ -52,7 +52,7 @@ def elimination_result(problem):
 
 
 def search_result(problem):
-    edge, clique = message_result(problem).certificate.messages
+    edge, clique, _ = message_result(problem).certificate.messages
     flat = np.concatenate([edge.ravel(), clique.ravel()])
     certificate = SearchCertificate(
         parent=np.array([-1, 0, 0], dtype=np.int32),

@@ -126,7 +126,7 @@ def test_interrupts_and_wild_messages(name: str) -> None:
 
         assert_true_claims(problem, raw, solver.solve(problem, callback=interrupt))
         size = 10.0 ** int(rng.integers(-6, 30))
-        edge, clique = problem.zero_messages()
+        edge, clique, _ = problem.zero_messages()
         init = Messages(rng.normal(size=edge.shape) * size, np.zeros_like(clique))
         assert_true_claims(problem, raw, solver.solve(problem, init=init))
 
@@ -150,7 +150,7 @@ def random_certificate(rng: np.random.Generator, problem: ms.Problem) -> Certifi
             values.flat[rng.integers(values.size)] = rng.choice([np.nan, np.inf, -np.inf, 1e308])
         return values
 
-    edge, clique = problem.zero_messages()
+    edge, clique, _ = problem.zero_messages()
     kind = rng.integers(3)
     if kind == 0:
         return MessageCertificate(Messages(wild(edge.shape), wild(clique.shape)))
@@ -262,7 +262,7 @@ def test_large_clique_messages_verify() -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         problem = random_problem(rng, 4, cliques=(3, 3), **DENSE)
-        edge, clique = problem.zero_messages()
+        edge, clique, _ = problem.zero_messages()
         init = Messages(rng.normal(size=edge.shape) * 1e15, rng.normal(size=clique.shape) * 1e15)
         result = TRWS().solve(problem, init)
         assert result.certificate.verify(problem, result.labels, bound=result.bound).gap >= 0

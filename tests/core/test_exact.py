@@ -47,7 +47,7 @@ def test_exact_bounds_are_bounds_and_floating_ones_lie_above_them(family: str) -
         scores = every_score(problem)
         best = max(scores.values())
         for size in (0.0, 1.0, 1e8):
-            edge, clique = problem.zero_messages()
+            edge, clique, _ = problem.zero_messages()
             messages = Messages(rng.normal(size=edge.shape) * size, rng.normal(size=clique.shape) * size)
             certificate = MessageCertificate(messages)
             exact, _ = certificate.evaluate_exactly(problem, None)

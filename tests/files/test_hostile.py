@@ -228,7 +228,7 @@ NPZ = {
     "Python 2": ("unary", declared("(3L, 2)", data=bytes(48)), r"unary has a \.npy header that numpy does not write"),
     "axes": ("unary", npy(np.zeros(6)), r"shape \(6,\), wanted <f8 and 2 axes"),
     "Fortran": ("unary", npy(np.asfortranarray(np.zeros((3, 2)))), r"Fortran"),
-    "version": ("header", header(version=2), r"version 2 of the format.*newer maxsum"),
+    "version": ("header", header(version=3), r"version 3 of the format.*newer maxsum"),
     "version 0": ("header", header(version=0), r'version "0"'),
     "version text": ("header", header(version="1"), r'version "1"'),
     "format": ("header", header(format="other"), r"another kind of file"),

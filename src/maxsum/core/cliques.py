@@ -103,20 +103,20 @@ class Cliques:
         return cls(own(np.array(ptr, dtype=np.int64)), own(np.concatenate(nodes)), own(np.stack(weights)))
 
 
-def check_members(c: int, given: Any, n_nodes: int) -> np.ndarray:
-    """The nodes of clique ``c`` as int32, refused if one does not exist or is named twice."""
+def check_members(c: int, given: Any, n_nodes: int, term: str = "clique") -> np.ndarray:
+    """The nodes of clique (or factor) ``c`` as int32, refused if one does not exist or is named twice."""
     member = np.asarray(given)
     if member.ndim != 1 or len(member) == 0:
-        raise InvalidProblemError(f"clique {c} has nodes of shape {member.shape}, wanted a list of at least one node.")
+        raise InvalidProblemError(f"{term} {c} has nodes of shape {member.shape}, wanted a list of at least one node.")
     if member.dtype.kind not in "iu":
-        raise InvalidProblemError(f"clique {c} has nodes of dtype {member.dtype}, wanted integers.")
+        raise InvalidProblemError(f"{term} {c} has nodes of dtype {member.dtype}, wanted integers.")
     if member.min() < 0 or member.max() >= n_nodes:
         bad = member[(member < 0) | (member >= n_nodes)][0]
-        raise InvalidProblemError(f"clique {c} names node {bad}, but the graph has {n_nodes} nodes (0..{n_nodes - 1}).")
+        raise InvalidProblemError(f"{term} {c} names node {bad}, but the graph has {n_nodes} nodes (0..{n_nodes - 1}).")
     values, counts = np.unique(member, return_counts=True)
     if counts.max() > 1:
         raise InvalidProblemError(
-            f"clique {c} names node {values[counts > 1][0]} more than once; list each node once (np.unique)."
+            f"{term} {c} names node {values[counts > 1][0]} more than once; list each node once (np.unique)."
         )
     return member.astype(np.int32)
 

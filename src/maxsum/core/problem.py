@@ -1,4 +1,4 @@
-"""The one problem that everything here is about: maximise a sum of node, edge and clique scores over labellings."""
+"""The one problem that everything here is about: maximise a sum of scores of nodes, edges, cliques and factors over labellings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from .cliques import Cliques
 from .errors import InvalidProblemError
+from .factors.collection import Factors
 from .graph import Graph
 from .memory import check_room
 from .ownership import own
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     from .structure import Structure
 
 
+_NO_FACTORS = np.zeros((0, 0))
+
+
 class Messages(NamedTuple):
-    """Messages of all edges and clique members: the free variables of the dual bound.
+    """Messages of all edges, clique members and factor members: the free variables of the dual bound.
 
     Attributes
     ----------
@@ -29,18 +33,22 @@ class Messages(NamedTuple):
         ``edge[0, e]`` belongs to the first node of edge ``e``, ``edge[1, e]`` to the second.
     clique : ndarray, shape (n_members, n_labels)
         ``clique[i]`` belongs to the ``i``-th entry of ``problem.cliques.nodes``.
+    factor : ndarray, shape (n_members, n_labels)
+        The same for ``problem.factors.nodes``.
     """
 
     edge: np.ndarray
     clique: np.ndarray
+    factor: np.ndarray = _NO_FACTORS
 
 
 class Problem:
     r"""Max-sum problem: find the labelling :math:`y` that maximises
 
-    .. math:: F(y) = c + \sum_v q_v(y_v) + \sum_{uv} g_{uv}(y_u, y_v) + \sum_c a_c(y_c),
+    .. math:: F(y) = c + \sum_v q_v(y_v) + \sum_{uv} g_{uv}(y_u, y_v) + \sum_c a_c(y_c) + \sum_f h_f(y_f),
 
-    where :math:`a_c` pays ``w_c[k] >= 0`` if every node of clique ``c`` has label ``k``, and nothing otherwise.
+    where :math:`a_c` pays ``w_c[k] >= 0`` if every node of clique ``c`` has label ``k``, and nothing otherwise, and :math:`h_f` is any
+    function of the labels of the nodes of factor ``f``.
 
     A problem is frozen: its arrays are read-only and may be shared.
 
@@ -62,6 +70,9 @@ class Problem:
     cliques : iterable of (nodes, weights), or Cliques, optional
     offset : float
         The constant :math:`c`.
+    factors : iterable of (nodes, function), optional
+        Terms over any number of nodes: a table with one axis a node, or a function of `maxsum.factors` (all different, a count, a linear
+        inequality, a list of tuples). ``-inf`` forbids. Equal tables are stored once.
 
     Examples
     --------
@@ -78,6 +89,7 @@ class Problem:
     n_states: np.ndarray
     cliques: Cliques
     offset: float
+    factors: Factors
 
     def __init__(
         self,
@@ -89,6 +101,7 @@ class Problem:
         n_states: Any = None,
         cliques: Any = None,
         offset: float = 0.0,
+        factors: Any = None,
     ):
         if not isinstance(graph, Graph):
             raise InvalidProblemError(f"graph is a {type(graph).__name__}, wanted maxsum.Graph (see Graph.from_edges).")
@@ -102,9 +115,10 @@ class Problem:
         n_labels = scores.shape[1]
         bank, number, weight = tables_and_edges(graph, states, n_labels, tables, edge_table, edge_weight)
         built = Cliques.build(cliques, states, n_labels)
-        self._set(graph, own(scores), own(bank), own(number), own(weight), own(states), built, float(offset))
+        terms = Factors.build(factors, states)
+        self._set(graph, own(scores), own(bank), own(number), own(weight), own(states), built, float(offset), terms)
 
-    def _set(self, graph, unary, tables, edge_table, edge_weight, n_states, cliques, offset) -> None:  # type: ignore[no-untyped-def]
+    def _set(self, graph, unary, tables, edge_table, edge_weight, n_states, cliques, offset, factors=None) -> None:  # type: ignore[no-untyped-def]
         values = dict(
             graph=graph,
             unary=read_only(unary),
@@ -114,6 +128,7 @@ class Problem:
             n_states=read_only(n_states),
             cliques=cliques,
             offset=offset,
+            factors=Factors.empty() if factors is None else factors,
         )
         self.__dict__.update(values)
 
@@ -128,10 +143,9 @@ class Problem:
         raise AttributeError(f"a Problem is frozen; build a new one instead of setting {name!r}.")
 
     def __repr__(self) -> str:
-        cliques = f", {len(self.cliques)} cliques" if len(self.cliques) else ""
-        return (
-            f"Problem({self.n_nodes} nodes, {self.n_edges} edges, {self.n_labels} labels, {len(self.tables)} tables{cliques})"
-        )
+        more = f", {len(self.cliques)} cliques" if len(self.cliques) else ""
+        more += f", {len(self.factors)} factors" if len(self.factors) else ""
+        return f"Problem({self.n_nodes} nodes, {self.n_edges} edges, {self.n_labels} labels, {len(self.tables)} tables{more})"
 
     @classmethod
     def from_costs(
@@ -143,14 +157,18 @@ class Problem:
         edge_weight: Any = None,
         n_states: Any = None,
         offset: float = 0.0,
+        factors: Any = None,
     ) -> Problem:
         """Problem from costs that are to be minimised: ``score = -cost``, and ``+inf`` forbids.
 
         Parameters are those of `Problem`; ``edge_weight`` keeps its sign, since the tables change theirs. Cliques
-        are rewards, not costs, and cannot be given here.
+        are rewards, not costs, and cannot be given here. Tables of factors are costs, functions of `maxsum.factors` are scores as ever.
         """
         constant = -int(offset) if isinstance(offset, (int, np.integer)) else -float(offset)
-        return cls(graph, _negate(unary), _negate(tables), edge_table, edge_weight, n_states, None, constant)
+        from .factors import Function
+
+        terms = None if factors is None else [(v, f if isinstance(f, Function) else _negate(f)) for v, f in factors]
+        return cls(graph, _negate(unary), _negate(tables), edge_table, edge_weight, n_states, None, constant, terms)
 
     # ---- sizes -------------------------------------------------------------------------------------------------
 
@@ -172,7 +190,7 @@ class Problem:
         """Whether a label or a pair of labels is forbidden (``-inf``)."""
         forbidden = np.isneginf(self.unary).sum()
         padding = self.unary.size - self.n_states.sum(dtype=np.int64)
-        return bool(forbidden > padding or np.isneginf(self.tables).any())
+        return bool(forbidden > padding or np.isneginf(self.tables).any() or self.factors.is_hard)
 
     @cached_property
     def resolution(self) -> float:
@@ -204,35 +222,45 @@ class Problem:
         u, v = y[self.graph.edges[:, 0]], y[self.graph.edges[:, 1]]
         node = self.unary[np.arange(self.n_nodes), y]
         edge = self.tables[self.edge_table, u, v] * self.edge_weight
-        terms = (node, edge, self.cliques.values(y))
+        terms = (node, edge, self.cliques.values(y), self.factors.values(y))
         return float(np.longdouble(self.offset) + sum(term.sum(dtype=np.longdouble) for term in terms))
 
     def zero_messages(self) -> Messages:
         """Messages that change nothing."""
-        return Messages(np.zeros((2, self.n_edges, self.n_labels)), np.zeros((self.cliques.n_members, self.n_labels)))
+        members = (self.cliques.n_members, self.factors.n_members)
+        return Messages(np.zeros((2, self.n_edges, self.n_labels)), *(np.zeros((n, self.n_labels)) for n in members))
 
     def as_messages(self, messages: Any) -> Messages:
         """Check messages, given as `Messages` or as the edge part alone; non-finite ones are refused."""
-        given = messages if isinstance(messages, tuple) else (messages, None)
-        if len(given) != 2:
-            raise InvalidProblemError(f"messages are a tuple of {len(given)}, wanted edge messages and clique messages.")
+        given = messages if isinstance(messages, tuple) else (messages,)
         empty = self.zero_messages()
-        edge = empty.edge if given[0] is None else as_float(given[0], "messages")
-        clique = empty.clique if given[1] is None else as_float(given[1], "clique messages")
-        for name, array, wanted in (("messages", edge, empty.edge.shape), ("clique messages", clique, empty.clique.shape)):
-            if array.shape != wanted:
-                raise InvalidProblemError(f"{name} have shape {array.shape}, wanted {wanted}.")
+        if not 0 < len(given) <= len(empty):
+            raise InvalidProblemError(
+                f"messages are a tuple of {len(given)}, wanted edge messages, clique messages and factor messages."
+            )
+        found = []
+        for name, part, zero in zip(
+            ("messages", "clique messages", "factor messages"), (*given, None, None), empty, strict=False
+        ):
+            array = (
+                zero
+                if part is None or (name.startswith("factor") and not zero.size and not np.size(part))
+                else as_float(part, name)
+            )
+            if array.shape != zero.shape:
+                raise InvalidProblemError(f"{name} have shape {array.shape}, wanted {zero.shape}.")
             if not np.isfinite(array).all():
                 raise InvalidProblemError(f"{name} hold {array[~np.isfinite(array)][0]}, wanted finite numbers.")
-        return Messages(edge, clique)
+            found.append(array)
+        return Messages(*found)
 
     def bound(self, messages: Any = None) -> float:
         r"""Upper bound on every score, valid for any messages :math:`\varphi` (weak duality):
 
         .. math:: U(\varphi) = c + \sum_v \max_k q^\varphi_v(k) + \sum_{uv} \max_{k,l} g^\varphi_{uv}(k, l)
-                  + \sum_c \max_{y_c} a^\varphi_c(y_c),
+                  + \sum_c \max_{y_c} a^\varphi_c(y_c) + \sum_f \max_{y_f} h^\varphi_f(y_f),
 
-        with :math:`g^\varphi_{uv}(k,l) = g_{uv}(k,l) + \varphi_{uv}(k) + \varphi_{vu}(l)`, likewise for cliques, and
+        with :math:`g^\varphi_{uv}(k,l) = g_{uv}(k,l) + \varphi_{uv}(k) + \varphi_{vu}(l)`, likewise for cliques and factors, and
         :math:`q^\varphi_v(k) = q_v(k) - \sum \varphi` over all terms at ``v``. Labels that arc consistency excludes are
         left out of the maxima, so hard constraints that exclude each other give ``-inf``.
         """
@@ -243,11 +271,12 @@ class Problem:
     def reparametrize(self, messages: Any) -> Problem:
         """The equivalent problem with scores :math:`q^\\varphi, g^\\varphi` (see `bound`): every labelling keeps its score.
 
-        Every edge gets a table of its own. Clique messages must be zero: a shifted clique is no longer associative.
+        Every edge gets a table of its own. Clique and factor messages must be zero: a shifted clique is no longer associative, a shifted
+        count no count.
         """
-        edge, clique = self.as_messages(messages)
-        if clique.any():
-            raise InvalidProblemError("clique messages must be zero in reparametrize; bound() takes any.")
+        edge, clique, factor = self.as_messages(messages)
+        if clique.any() or factor.any():
+            raise InvalidProblemError("clique and factor messages must be zero in reparametrize; bound() takes any.")
         unary = self.unary.copy()
         np.subtract.at(unary, self.graph.edges[:, 0], edge[0])
         np.subtract.at(unary, self.graph.edges[:, 1], edge[1])
@@ -263,6 +292,7 @@ class Problem:
             n_states=self.n_states,
             cliques=self.cliques,
             offset=self.offset,
+            factors=self.factors,
         )
 
     def structure(self) -> Structure:
@@ -309,6 +339,7 @@ class Problem:
             n_states=np.concatenate([p.n_states for p in problems]),
             cliques=cliques,
             offset=float(sum(p.offset for p in problems)),
+            factors=Factors.union([p.factors for p in problems], offsets),
         )
 
     def save(self, path: str | Path, **options: Any) -> None:

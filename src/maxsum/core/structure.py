@@ -44,7 +44,7 @@ class Structure:
     Attributes
     ----------
     forest : bool
-        The graph has no cycle.
+        The graph has no cycle (factors left out of account).
     binary : bool
         No node has more than two labels.
     supermodular : bool
@@ -61,7 +61,7 @@ class Structure:
     hard : bool
         Some label or pair is forbidden.
     width : int or None
-        Width of a min-fill elimination order: an upper bound on the treewidth (of edges and cliques together).
+        Width of a min-fill elimination order: an upper bound on the treewidth (of edges, cliques and factors together).
         None if it is above 40 or the graph has too many nodes to try.
     """
 
@@ -79,6 +79,7 @@ class Structure:
     potts: bool
     hard: bool
     width: int | None
+    n_factors: int = 0
 
 
 def analyse(problem: Problem) -> Structure:
@@ -104,6 +105,7 @@ def analyse(problem: Problem) -> Structure:
         potts=potts,
         hard=problem.has_hard_constraints,
         width=None if order is None else order.width,
+        n_factors=len(problem.factors),
     )
 
 

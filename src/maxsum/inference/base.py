@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..core.certificates.base import Certificate, MessageCertificate, in_doubt, verdict
 from ..core.certificates.dual import centred_score
+from ..core.certificates.lifted import LiftedCertificate
 from ..core.errors import CertificateError, UnsupportedProblemError
+from ..core.factors.lifting import lift, unliftable
 from ..core.memory import check_room
 from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, Constraint, Maybe, check, check_value, settings
 from ..core.problem import Messages, Problem
@@ -69,6 +73,14 @@ class Support:
         return self.ok
 
 
+class Factored(StrEnum):
+    """How a solver takes factors: as they are, written with extra nodes and edges (`core.factors.lifting`), or not at all."""
+
+    native = "native"
+    lifted = "lifted"
+    refused = "refused"
+
+
 class Solver(ABC):
     """A MAP solver. Parameters are set once; `solve` writes nothing on the object, so threads may share it."""
 
@@ -77,8 +89,15 @@ class Solver(ABC):
     does: ClassVar[str] = ""
     solves_relaxation: ClassVar[bool] = False
     """Whether ``tol`` is the relative gap of a relaxation's value; elsewhere it is that of the labelling."""
+    takes_factors: ClassVar[Factored] = Factored.refused
+    """What `supports` and `solve` do with a problem that has factors; a solver need not know more of them."""
     _copies: ClassVar[int] = 3  # of all messages, that are in memory at a time
     _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(time_limit=TIME_LIMIT, tol=RELATIVE_GAP)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "supports" in cls.__dict__:  # every solver is asked about factors first
+            cls.supports = _with_factors(cls.__dict__["supports"])  # type: ignore[assignment, method-assign]
 
     def __post_init__(self) -> None:
         check(self)
@@ -115,6 +134,8 @@ class Solver(ABC):
         support = self.supports(problem)
         if not support:
             raise UnsupportedProblemError(f"{self.name} {support.reason}. {_alternatives(problem, self.name)}")
+        if len(problem.factors) and self.takes_factors is Factored.lifted:
+            return solve_lifted(self, problem, init, callback, gap)
         need = 8 * problem.n_labels * (2 * self._copies * problem.n_edges + problem.n_nodes)
         check_room(need, f"solving this problem by {self.name}", "Take fewer nodes or labels, or solve it in parts")
         wanted = (0.0 if self.solves_relaxation else self.tol) if gap is None else gap
@@ -122,6 +143,52 @@ class Solver(ABC):
         with run:
             self._run(problem, run, run.warm_start(init))
         return run.result()
+
+
+def _with_factors(supports: Callable[[Any, Problem], Support]) -> Callable[[Any, Problem], Support]:
+    """`Solver.supports`, with the answer for problems with factors that the class declares."""
+
+    @wraps(supports)
+    def asked(self: Solver, problem: Problem) -> Support:
+        if not len(problem.factors) or self.takes_factors is Factored.native:
+            return supports(self, problem)
+        if self.takes_factors is Factored.refused:
+            return Support(False, "takes no factors; this problem has some", problem.factors.members(0))
+        if reason := unliftable(problem):
+            return Support(False, reason)
+        return supports(self, lift(problem).problem)
+
+    return asked
+
+
+def solve_lifted(solver: Solver, problem: Problem, init: Any, callback: Callback | None, gap: float | None) -> Result:
+    """Solve the lifted problem, and say it of the given one."""
+    lifted = lift(problem)
+    if isinstance(init, Result):
+        labels = None if init.labels is None else lifted.labels(init.labels)
+        kept = None if init.messages is None else MessageCertificate(lifted.messages_up(problem.as_messages(init.messages)))
+        init = replace(init, labels=labels, certificate=kept, marginals=None, edge_marginals=None, fixed=None)
+    elif init is not None:
+        init = lifted.messages_up(problem.as_messages(init))
+    found = solver.solve(lifted.problem, init, callback, gap=gap)
+    run = Run(solver.name, problem, None, None, 0.0)
+    if found.labels is not None:
+        run.offer(found.labels[: problem.n_nodes])
+    if found.certificate is not None:
+        certificate: Certificate = LiftedCertificate(found.certificate)
+        if isinstance(found.certificate, MessageCertificate):
+            down = lifted.messages_down(found.certificate.messages)
+            certificate = certificate if down is None else MessageCertificate(down)
+        run.certify(found.bound, certificate)
+    run.termination, run.message, run.n_iter, run.trace = found.termination, found.message, found.n_iter, list(found.trace)
+    marginals = found.marginals
+    run.marginals = None if marginals is None else marginals[: problem.n_nodes, : problem.n_labels]
+    run.fixed = None if found.fixed is None else found.fixed[: problem.n_nodes]
+    result = replace(run.result(), seconds=found.seconds)
+    if result.guarantee != found.guarantee:  # the sentence of the lifted problem would say something else
+        sentence = f"{solver.name}: {_sentence(result.guarantee)} ({result.termination.replace('_', ' ')})."
+        result = replace(result, message=sentence)
+    return result
 
 
 def _alternatives(problem: Problem, but: str) -> str:
@@ -199,7 +266,7 @@ class Run(Interruptible):
         self._refused = np.inf
         self.callback = callback
         if time_limit is not None:
-            cells = problem.n_edges * problem.n_labels**2
+            cells = problem.n_edges * problem.n_labels**2 + problem.factors.n_cells
             self.reserve = min(_TUNING.evaluate_seconds * cells, _TUNING.evaluate_share * time_limit)
         self.labels: np.ndarray | None = None
         self.score = -np.inf
@@ -328,7 +395,7 @@ class Run(Interruptible):
         if certificate is None:
             return np.inf, np.inf, Guarantee.none if labels is None else Guarantee.feasible
         found = None
-        large = problem.n_edges * problem.n_labels**2 > _TUNING.numpy_entries
+        large = problem.n_edges * problem.n_labels**2 > _TUNING.numpy_entries and not len(problem.factors)
         if large and labels is not None and isinstance(certificate, MessageCertificate):
             from .prepare import evaluate
 
@@ -337,7 +404,7 @@ class Run(Interruptible):
                 found = verdict(problem, labels, self.score, proof)
                 found = None if not found.optimal and in_doubt(problem, labels, proof) else found
         if found is None:
-            few = problem.n_nodes + problem.n_edges <= _TUNING.exact_terms
+            few = problem.n_nodes + problem.n_edges + problem.factors.n_members <= _TUNING.exact_terms
             found = certificate.judge(problem, labels, None if few else False)
         if found.infeasible and np.isfinite(self.score):
             raise CertificateError(f"{self.solver}: proven infeasible, but a labelling has the score {self.score}.")

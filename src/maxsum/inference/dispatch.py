@@ -84,7 +84,7 @@ def solve(
 
     Without a solver the structure of the problem decides; `Result.message` says which row fired:
 
-    1. no edges and no cliques: the best label of each node;
+    1. no edges, no cliques and no factors: the best label of each node;
     2. forest: `TreeDP`;
     3. supermodular tables (two labels, or ordered ones): `MaxFlow`;
     4. small width: `JunctionTree`;
@@ -127,7 +127,7 @@ def solve(
     clock = Clock(time_limit)
     if solver is not None:
         return _named(solver, time_limit).solve(problem, init, callback, gap=gap)
-    if not problem.n_edges and not len(problem.cliques):
+    if not problem.n_edges and not len(problem.cliques) and not len(problem.factors):
         return _argmax(problem)
     for number, row in enumerate(TABLE, start=2):
         if row.fits(problem):
@@ -270,5 +270,6 @@ def _finisher_fits(problem: Problem) -> bool:
     return (
         not problem.has_hard_constraints
         and not len(problem.cliques)
+        and not len(problem.factors)
         and int(problem.n_states.sum()) <= _TUNING.finisher_marginals
     )

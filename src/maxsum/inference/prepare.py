@@ -130,7 +130,9 @@ NO_LABELS = np.zeros(0, dtype=np.int32)
 
 
 def evaluate(problem: Problem, messages: Messages, labels: np.ndarray) -> Evaluation:
-    """What messages prove about a labelling, by the kernels; all that rounding could hide is added."""
+    """What messages prove about a labelling, by the kernels (by numpy where there are factors); all that rounding could hide is added."""
+    if len(problem.factors):
+        return MessageCertificate(messages).evaluate(problem, labels)
     prepared = prepare(problem)
     if not prepared.feasible:
         return Evaluation(-np.inf, np.inf)
@@ -141,6 +143,8 @@ def evaluate(problem: Problem, messages: Messages, labels: np.ndarray) -> Evalua
 
 def measure(problem: Problem, messages: Messages) -> float:
     """Bound of messages, by the kernels: to compare, not to claim."""
+    if len(problem.factors):
+        return MessageCertificate(messages).bound(problem)
     prepared = prepare(problem)
     if not prepared.feasible:
         return -np.inf

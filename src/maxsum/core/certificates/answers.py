@@ -13,6 +13,7 @@ member              type, shape            meaning
 ``guarantee``       uint8, (n,)            ASCII: the claim in a word, a `Guarantee` (not in version 1)
 ``labels``          int32, (N,)            left out if there is no labelling
 ``edge, clique``    float64                form messages: (2, E, K) and (M, K)
+``factor``          float64, (M, K)        form messages, where the problem has factors: of their members
 ``edge, mu``        float64                form quadratic: (2, E, K) and (N, K)
 ``nodes``           int32, (N,)            form elimination: the order
 ``separator_ptr``   int64, (N + 1,)        separator of ``nodes[i]``: ``separators[separator_ptr[i]:separator_ptr[i + 1]]``
@@ -24,6 +25,8 @@ member              type, shape            meaning
 ``index, value``    integers, floats, (n,) of ``index`` and ``value`` (float32 or float64)
 ``level``           float64, ()            gap up to which boxes may be closed
 ==================  =====================  ========================================================================
+
+A form with ``lifted-`` before its name is a proof of the problem whose factors are written with extra nodes and edges (`core.factors.lifting`).
 
 In version 1 the form search has no ``passes``, ``effort`` and ``level``, its boxes are int32, its ``ptr`` and ``index`` int64 and its
 ``value`` float64; the other forms are the same.
@@ -41,10 +44,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import CertificateError, MaxsumError, ParseError
+from ..factors.lifting import lift
 from ..problem import Messages, Problem
 from ..result import Guarantee, Result
 from ..validation import LARGEST, as_labels
 from .base import Certificate, EliminationCertificate, MessageCertificate, Verification
+from .lifted import LiftedCertificate
 from .quadratic import QPCertificate
 from .scale import score_rounding
 from .search import MAX_EFFORT, MAX_PASSES, SearchCertificate
@@ -54,6 +59,7 @@ _OLD_VERSION = 1  # the oldest that is read
 _TEXT_LIMIT = 200  # bytes of a text in an answer, so that a file from a stranger cannot fill a terminal
 # Bytes of a member up to which it is deflated: reading one never allocates much more than that beyond the file's size.
 _INFLATED = 2**25
+_LIFTED = "lifted-"  # before the form of a proof of the lifted problem
 _COMMON = {"answer", "form", "solver", "score", "bound"}
 _SINCE_2 = {"guarantee"}
 _OLD_BOXES = ("parent", "node", "label", "relation", "message_set")
@@ -157,8 +163,12 @@ def _certificate_arrays(certificate: Certificate | None) -> tuple[str, dict[str,
     if certificate is None:
         return "none", {}
     if isinstance(certificate, MessageCertificate):
-        edge, clique = certificate.messages
-        return "messages", {"edge": _doubles(edge), "clique": _doubles(clique)}
+        edge, clique, factor = certificate.messages
+        more = {"factor": _doubles(factor)} if len(factor) else {}
+        return "messages", {"edge": _doubles(edge), "clique": _doubles(clique), **more}
+    if isinstance(certificate, LiftedCertificate):
+        form, arrays = _certificate_arrays(certificate.inner)
+        return _LIFTED + form, arrays
     if isinstance(certificate, EliminationCertificate):
         flat = [np.asarray(table, dtype=np.float64).ravel() for table in certificate.tables]
         return "elimination", {
@@ -239,9 +249,13 @@ class _Reader:
         if missing:
             raise ParseError(f"the answer lacks the member {min(missing)!r}.")
         form = self.text("form")
-        if form not in _FORMS:
-            raise ParseError(f"the certificate has the form {form!r}, wanted one of {', '.join(_FORMS)}.")
+        is_lifted = form.startswith(_LIFTED) and len(self.problem.factors) > 0
+        form = form.removeprefix(_LIFTED) if is_lifted else form
+        if form not in _FORMS or (is_lifted and form == "none"):
+            raise ParseError(f"the certificate has the form {self.text('form')!r}, wanted one of {', '.join(_FORMS)}.")
         wanted = common | _FORMS[form]
+        if form == "messages" and len(self.problem.factors) and not is_lifted:
+            wanted.add("factor")
         if form == "search" and self.version == _OLD_VERSION:
             wanted -= {"passes", "effort", "level"}
         for fault, odd in (("lacks", wanted - self.names), ("has the unknown", self.names - wanted - {"labels"})):
@@ -257,13 +271,20 @@ class _Reader:
         if word is not None and word not in list(Guarantee):
             raise ParseError(f"the guarantee is {word!r}, wanted one of {', '.join(Guarantee)}.")
         guarantee = None if word is None else Guarantee(word)
-        return AnswerClaims(labels, score, bound, self.certificate(form), self.text("solver"), guarantee)
+        if is_lifted:
+            self.problem = lift(self.problem).problem
+        certificate = self.certificate(form)
+        if is_lifted and certificate is not None:
+            certificate = LiftedCertificate(certificate)
+        return AnswerClaims(labels, score, bound, certificate, self.text("solver"), guarantee)
 
     def certificate(self, form: str) -> Certificate | None:
         if form == "messages":
             empty = self.problem.zero_messages()
-            edge, clique = self.array("edge", "<f8", empty.edge.shape), self.array("clique", "<f8", empty.clique.shape)
-            return MessageCertificate(self.problem.as_messages((edge, clique)))
+            parts = [self.array(name, "<f8", getattr(empty, name).shape) for name in ("edge", "clique")]
+            if len(self.problem.factors):
+                parts.append(self.array("factor", "<f8", empty.factor.shape))
+            return MessageCertificate(self.problem.as_messages(tuple(parts)))
         readers = {"elimination": self.elimination, "search": self.search, "quadratic": self.quadratic}
         return readers[form]() if form in readers else None
 

@@ -2,7 +2,7 @@
 
 Four forms, all valid *whatever their numbers are* (a wrong number only loosens the bound):
 
-- `MessageCertificate`: edge and clique messages; the bound is the height of the reparametrised problem.
+- `MessageCertificate`: messages of edges, cliques and factors; the bound is the height of the reparametrised problem.
 - `EliminationCertificate`: separator tables of a junction tree.
 - `core.certificates.search.SearchCertificate`: a branching tree.
 - `core.certificates.quadratic.QPCertificate`: a point of the concave quadratic relaxation.
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _WHOLE = 2**53
 """Whole numbers below this are themselves in floating point, and so are their sums."""
+
+_MOST_CELLS = 2**27
+"""Entries of a factor that an elimination may write as a table: 1 GB."""
 
 
 @dataclass(frozen=True)
@@ -282,7 +285,8 @@ class EliminationCertificate(Certificate):
             return Evaluation(raised_score(problem, labels, above), above, error)
         centre = np.where(own_labels(problem), problem.unary, -np.inf).max(axis=1, initial=-np.inf)
         off = UNIT * float(np.abs(edge_centres(problem)).sum()) + share * abs(float(total))
-        return Evaluation(sum_up(centre, edge_centres(problem), np.array([problem.offset, float(total), off])), np.nan)
+        constants = (centre, edge_centres(problem), problem.factors.centres)
+        return Evaluation(sum_up(*constants, np.array([problem.offset, float(total), off])), np.nan)
 
     def evaluate_exactly(self, problem: Problem, labels: np.ndarray | None) -> tuple[Fraction | float, Fraction | float]:
         terms = ExactTerms(problem, *self.tables)
@@ -334,6 +338,7 @@ class EliminationCertificate(Certificate):
     def _exact_values(self, problem: Problem, terms: ExactTerms, bag: _Bag, labels: dict[int, np.ndarray]) -> np.ndarray:
         """Exact sums of a bag for some labels of its nodes, constants of the terms included."""
         total: Any = 0
+        first = problem.n_nodes + problem.n_edges + len(problem.cliques)  # number of the first factor
         for scope, _, source, _ in bag.held:
             at = tuple(labels[w] for w in scope)
             if source < 0:
@@ -343,6 +348,9 @@ class EliminationCertificate(Certificate):
             elif source < problem.n_nodes + problem.n_edges:
                 edge = np.full(len(at[0]), source - problem.n_nodes)
                 value = terms.edge(edge, *at)
+            elif source >= first:
+                function = problem.factors.functions[problem.factors.number[source - first]]
+                value = terms.integers(function.values(np.stack(at, axis=1)))
             else:
                 weights = problem.cliques.weights[source - problem.n_nodes - problem.n_edges]
                 agree = np.logical_and.reduce([label == at[0] for label in at])
@@ -425,7 +433,7 @@ _Held = tuple[tuple[int, ...], np.ndarray, int, float]
 
 
 def _centred_terms(problem: Problem) -> Iterator[_Held]:
-    """Every term, centred as in `core.certificates.dual` so that none is above 0 but cliques: nodes, then edges, then cliques."""
+    """Every term, centred as in `core.certificates.dual` so that none is above 0 but cliques: nodes, edges, cliques, factors."""
     states = problem.n_states.tolist()
     centred = problem.unary - problem.unary.max(axis=1, initial=-np.inf)[:, None]
     for v in range(problem.n_nodes):
@@ -441,6 +449,15 @@ def _centred_terms(problem: Problem) -> Iterator[_Held]:
         for k in range(min(table.shape)):
             table[(k,) * len(scope)] = problem.cliques.weights[c, k]
         yield scope, table, problem.n_nodes + problem.n_edges + c, float(table.max(initial=0.0))
+    first = problem.n_nodes + problem.n_edges + len(problem.cliques)
+    for f, (nodes, function) in enumerate(problem.factors.items()):
+        scope = tuple(nodes.tolist())
+        shape = tuple(states[v] for v in scope)
+        if math.prod(shape) > _MOST_CELLS:
+            raise CertificateError(
+                f"an elimination needs factor {f} as a table of {math.prod(shape)} entries; at most {_MOST_CELLS} are made."
+            )
+        yield scope, function.dense(shape) - function.centre, first + f, 0.0
 
 
 def __getattr__(name: str) -> Any:

@@ -32,10 +32,13 @@ _MESSAGE, _VALUE = 8 * UNIT, 5 * UNIT
 """Rounding of an edge's value, relative to its messages and to itself: see above."""
 
 
+_NO_TERMS = np.zeros(0)
+
+
 class Slack(NamedTuple):
     """Bound, and the part of it that a labelling does not reach, term by term.
 
-    ``gap`` is the sum of ``node``, ``edge`` and ``clique``, each of them >= 0 and rounded up; ``rounding`` is the part of it that
+    ``gap`` is the sum of ``node``, ``edge``, ``clique`` and ``factor``, each of them >= 0 and rounded up; ``rounding`` is the part of it that
     rounding alone may have made; ``bound == F(labels) + gap``, rounded up.
     """
 
@@ -45,6 +48,7 @@ class Slack(NamedTuple):
     edge: np.ndarray
     clique: np.ndarray
     rounding: float = 0.0
+    factor: np.ndarray = _NO_TERMS
 
 
 def own_labels(problem: Problem) -> np.ndarray:
@@ -54,7 +58,7 @@ def own_labels(problem: Problem) -> np.ndarray:
 
 
 def arc_consistent(problem: Problem, domain: np.ndarray | None = None) -> np.ndarray:
-    """Remove every label that has no allowed partner at some edge, until nothing changes.
+    """Remove every label that has no allowed partner at some edge, or in some factor, until nothing changes.
 
     No labelling of finite score uses a removed label; a node left without labels proves infeasibility.
 
@@ -64,6 +68,17 @@ def arc_consistent(problem: Problem, domain: np.ndarray | None = None) -> np.nda
         Labels to start from; `own_labels` by default.
     """
     domain = own_labels(problem) if domain is None else domain.copy()
+    if problem.factors.is_hard:
+        while True:
+            smaller = problem.factors.supported(_edge_consistent(problem, domain))
+            if (smaller == domain).all() or not smaller.any(axis=1).all():
+                return smaller
+            domain = smaller
+    return _edge_consistent(problem, domain)
+
+
+def _edge_consistent(problem: Problem, domain: np.ndarray) -> np.ndarray:
+    """The same by edges alone; the domain is changed in place."""
     allowed = ~np.isneginf(problem.tables)
     hard = ~np.logical_and.reduce(allowed, axis=(1, 2))[problem.edge_table]
     dirty = hard
@@ -104,6 +119,8 @@ def _subtract_messages(problem: Problem, messages: Messages, scores: np.ndarray)
     np.subtract.at(scores, problem.graph.edges[:, 0], messages.edge[0])
     np.subtract.at(scores, problem.graph.edges[:, 1], messages.edge[1])
     np.subtract.at(scores, problem.cliques.nodes, messages.clique)
+    if len(problem.factors):
+        np.subtract.at(scores, problem.factors.nodes, messages.factor)
 
 
 def node_intervals(problem: Problem, messages: Messages, domain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -112,10 +129,16 @@ def node_intervals(problem: Problem, messages: Messages, domain: np.ndarray) -> 
     size = np.where(domain, -np.abs(scores), 0.0)
     _subtract_messages(problem, messages, scores)
     _subtract_messages(problem, type(messages)(*(np.abs(part) for part in messages)), size)
-    terms = problem.graph.degrees + np.bincount(problem.cliques.nodes, minlength=problem.n_nodes) + 3
+    terms = _messages_at(problem) + 3
     error = -size
     error *= UNIT * terms[:, None]
     return scores, np.where(domain, error, 0.0)
+
+
+def _messages_at(problem: Problem) -> np.ndarray:
+    """Number of messages of each node."""
+    members = np.concatenate([problem.cliques.nodes, problem.factors.nodes])
+    return np.asarray(problem.graph.degrees + np.bincount(members, minlength=problem.n_nodes))
 
 
 def edge_scores(problem: Problem, messages: Messages, domain: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -171,9 +194,11 @@ def excess(problem: Problem, messages: Messages, domain: np.ndarray, labels: np.
         edge[part] = rounded_up(table.reshape(len(part), -1).max(axis=1)) - (value - off)
     clique_top = _clique_terms(problem, messages, domain, None)[0]
     clique_at = _clique_terms(problem, messages, np.ones_like(domain), labels)[1]
+    factor_value, factor_off = problem.factors.at(messages.factor, np.ones_like(domain), labels)
+    factor = problem.factors.tops(messages.factor, domain) - (factor_value - factor_off)
     with np.errstate(invalid="ignore"):
         loss = top[:, None] - theta
-        above = sum_up(top - node_at, edge, clique_top - clique_at, np.array([4 * vanishing(problem)]))
+        above = sum_up(top - node_at, edge, clique_top - clique_at, factor, np.array([4 * vanishing(problem)]))
         return above + 4 * UNIT * abs(above) if np.isfinite(above) else above, loss * (1 - 4 * UNIT)
 
 
@@ -195,18 +220,30 @@ def _evaluate(problem: Problem, messages: Messages, domain: np.ndarray, labels: 
             inside = domain[u, labels[u]] & domain[v, labels[v]]
             edge_at[part], off = np.where(inside, value - error, -np.inf), off + 2 * float(error.sum())
     clique_top, clique_at = _clique_terms(problem, messages, domain, labels)
-    if problem.n_nodes and (np.isneginf(node_top).any() or np.isneginf(edge_top).any()):
-        return Slack(-np.inf, np.inf, node_top, edge_top, clique_top)
+    factor_top = problem.factors.tops(messages.factor, domain)
+    if problem.n_nodes and any(np.isneginf(part).any() for part in (node_top, edge_top, factor_top)):
+        return Slack(-np.inf, np.inf, node_top, edge_top, clique_top, 0.0, factor_top)
     if labels is None:
         best = row_max(np.where(domain, problem.unary, -np.inf))
         centre = edge_centres(problem)
         off = UNIT * float(np.abs(centre[np.abs(problem.edge_weight) != 1]).sum())
-        parts = (best, node_top, centre, edge_top, clique_top, np.array([problem.offset, off]))
-        return Slack(sum_up(*parts), np.nan, node_top, edge_top, clique_top)
+        parts = (
+            best,
+            node_top,
+            centre,
+            edge_top,
+            clique_top,
+            factor_top,
+            problem.factors.centres,
+            np.array([problem.offset, off]),
+        )
+        return Slack(sum_up(*parts), np.nan, node_top, edge_top, clique_top, 0.0, factor_top)
     node, edge, clique = node_top - node_at, edge_top - edge_at, clique_top - clique_at
-    gap = sum_up(node, edge, clique, np.array([4 * vanishing(problem)])) * (1 + 4 * UNIT)
+    value, error = problem.factors.at(messages.factor, domain, labels)
+    factor, off = factor_top - (value - error), off + 2 * float(error.sum())
+    gap = sum_up(node, edge, clique, factor, np.array([4 * vanishing(problem)])) * (1 + 4 * UNIT)
     bound = raised_score(problem, labels, gap)
-    return Slack(bound, gap, node, edge, clique, off + 4 * vanishing(problem))
+    return Slack(bound, gap, node, edge, clique, off + 4 * vanishing(problem), factor)
 
 
 def raised_score(problem: Problem, labels: np.ndarray, gap: float) -> float:
@@ -217,7 +254,8 @@ def raised_score(problem: Problem, labels: np.ndarray, gap: float) -> float:
     edge = problem.tables[problem.edge_table, u, v] * problem.edge_weight
     off = UNIT * float(np.abs(edge[np.abs(problem.edge_weight) != 1]).sum()) + vanishing(problem)
     node = problem.unary[np.arange(problem.n_nodes), labels]
-    return sum_up(node, edge, problem.cliques.values(labels), np.array([problem.offset, gap, off]))
+    more = (problem.cliques.values(labels), problem.factors.values(labels))
+    return sum_up(node, edge, *more, np.array([problem.offset, gap, off]))
 
 
 def sum_up(*parts: np.ndarray) -> float:
@@ -271,7 +309,8 @@ def centred_score(problem: Problem, labels: np.ndarray) -> float:
     u, v = labels[problem.graph.edges[:, 0]], labels[problem.graph.edges[:, 1]]
     node = problem.unary[np.arange(problem.n_nodes), labels] - row_max(problem.unary)
     edge = (problem.tables[problem.edge_table, u, v] - table_centres(problem)) * problem.edge_weight
-    return float(node.sum() + edge.sum() + problem.cliques.values(labels).sum())
+    factor = problem.factors.values(labels) - problem.factors.centres
+    return float(node.sum() + edge.sum() + problem.cliques.values(labels).sum() + factor.sum())
 
 
 def rounding(problem: Problem, messages: Messages) -> float:

@@ -99,13 +99,14 @@ def order_along(
 
 
 def _neighbours(problem: Problem, max_width: int | None) -> list[set[int]] | None:
-    """Neighbours of each node, by edges and cliques; None where a clique alone is too wide."""
+    """Neighbours of each node, by edges, cliques and factors; None where one of these alone is too wide."""
     neighbours: list[set[int]] = [set() for _ in range(problem.n_nodes)]
     for u, v in problem.graph.edges.tolist():
         neighbours[u].add(v)
         neighbours[v].add(u)
-    for c in range(len(problem.cliques)):
-        members = problem.cliques.members(c).tolist()
+    terms = [problem.cliques.members(c).tolist() for c in range(len(problem.cliques))]
+    terms += [nodes.tolist() for nodes, _ in problem.factors.items()]
+    for members in terms:
         if max_width is not None and len(members) > max_width + 1:
             return None
         for u in members:

@@ -69,7 +69,7 @@ class ExactTerms:
         self.problem = problem
         self.weight_exponent = lowest_exponent(problem.edge_weight)
         self.table_exponent = lowest_exponent(problem.tables)
-        others = lowest_exponent(problem.unary, problem.cliques.weights, problem.offset, *more)
+        others = lowest_exponent(problem.unary, problem.cliques.weights, problem.factors.numbers, problem.offset, *more)
         self.exponent = min(self.weight_exponent + self.table_exponent, others)
         self.unit = Fraction(2) ** self.exponent
 
@@ -93,6 +93,7 @@ class ExactTerms:
         total += _sum(self.integers(problem.unary[np.arange(problem.n_nodes), labels]))
         total += _sum(self.edge(np.arange(problem.n_edges), u, v))
         total += _sum(self.integers(problem.cliques.values(labels)))
+        total += _sum(self.integers(problem.factors.values(labels)))
         return total * self.unit
 
 
@@ -116,7 +117,10 @@ def exact_height(
     if edge is None:
         return float("-inf"), float("inf")
     clique = _clique_maxima(terms, messages, domain)
-    top = int(terms.integers([problem.offset])[0]) + _sum(node) + _sum(edge) + _sum(clique)
+    factor = problem.factors.exact_tops(messages.factor, domain, terms.integers)
+    if factor is None:
+        return float("-inf"), float("inf")
+    top = int(terms.integers([problem.offset])[0]) + _sum(node) + _sum(edge) + _sum(clique) + sum(factor)
     if labels is None:
         return top * terms.unit, float("nan")
     if not np.isfinite(problem.score(labels)) or not domain[np.arange(problem.n_nodes), labels].all():
@@ -139,8 +143,8 @@ def _node_maxima(terms: ExactTerms, messages: Messages, domain: np.ndarray) -> n
     value = terms.integers(problem.unary[node, label])
     # every message of a node belongs to each candidate of that node
     first = np.searchsorted(node, np.arange(problem.n_nodes + 1))
-    ends = [problem.graph.edges[:, 0], problem.graph.edges[:, 1], problem.cliques.nodes]
-    for at, part in zip(ends, (messages.edge[0], messages.edge[1], messages.clique), strict=True):
+    ends = [problem.graph.edges[:, 0], problem.graph.edges[:, 1], problem.cliques.nodes, problem.factors.nodes]
+    for at, part in zip(ends, (*messages.edge, messages.clique, messages.factor), strict=True):
         count = first[at + 1] - first[at]
         row = np.repeat(np.arange(len(at)), count)
         candidate = np.repeat(first[at], count) + (np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count))

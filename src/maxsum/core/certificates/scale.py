@@ -80,7 +80,8 @@ def spreads(problem: Problem) -> np.ndarray:
     finite = problem.unary if full else np.where(np.isneginf(problem.unary), np.inf, problem.unary)
     node = row_max(problem.unary) - row_min(finite)
     high, low = table_extremes(problem)
-    every = np.concatenate([node, (high - low) * np.abs(problem.edge_weight), row_max(problem.cliques.weights)])
+    edge = (high - low) * np.abs(problem.edge_weight)
+    every = np.concatenate([node, edge, row_max(problem.cliques.weights), problem.factors.spreads])
     return every[every > 0]
 
 
@@ -95,11 +96,17 @@ def typical_spread(problem: Problem) -> float:
 
 def resolution(problem: Problem) -> float:
     """Gap at which solvers need not go on, 1e-9 of the typical spread: a wish, not a verdict, which is `tolerance`'s."""
+    problem = problem.__dict__.get("_given", problem)  # a lifted problem stands for the given one
     return RELATIVE * typical_spread(problem)
 
 
 def tolerance(problem: Problem, labels: np.ndarray) -> float:
-    """Gap up to which a labelling counts as optimal: 1e-9 of `variation`; none if all scores are whole numbers."""
+    """Gap up to which a labelling counts as optimal: 1e-9 of `variation`; none if all scores are whole numbers.
+
+    That of a lifted problem (`core.factors.lifting`) is the one of the problem it stands for.
+    """
+    problem = problem.__dict__.get("_given", problem)
+    labels = labels[: problem.n_nodes]
     return 0.0 if problem.step else RELATIVE * variation(problem, labels)
 
 
@@ -108,7 +115,7 @@ def variation(problem: Problem, labels: np.ndarray) -> float:
 
     For a term :math:`t` let :math:`d_t` be the distance of its value at the labelling from the nearest other finite value that the
     term has (of many, a twentieth may lie closer). With :math:`d` a low one of all :math:`d_t` (the least of 100 terms; of more, the twentieth
-    part may be lower), taken for nodes, edges and cliques apart and then the least, the variation is :math:`\sum_t \min(d_t, 100 d)`; or the same of the
+    part may be lower), taken for nodes, edges, cliques and factors apart and then the least, the variation is :math:`\sum_t \min(d_t, 100 d)`; or the same of the
     changes of the score when one node takes another label, if that is less (large terms may cancel). So a soft constraint of 1e14 that the labelling obeys, or a reward that it cannot reach, does not count as
     long as some terms distinguish labels by less: the size of such terms never excuses a gap.
     """
@@ -127,8 +134,24 @@ def variation(problem: Problem, labels: np.ndarray) -> float:
     at_clique = _nearest(problem.cliques.values(labels), np.hstack([weights, np.zeros((len(weights), 1))]))
     moves = [(_nearest(np.zeros(len(nodes)), _moves(problem, labels)[nodes]), problem.n_nodes)]
     terms = [(at_node, problem.n_nodes), (at_edge, problem.n_edges), (at_clique, len(weights))]
+    terms.append((_at_factors(problem, labels), len(problem.factors)))
     by_terms, by_moves = _sum_of_low(terms), _sum_of_low(moves)
     return min(by_terms, by_moves) if by_moves > 0 else by_terms  # hard constraints may forbid every move
+
+
+def _at_factors(problem: Problem, labels: np.ndarray) -> np.ndarray:
+    """Distance of the value of each factor, of a sample of them, from the nearest other score of its function."""
+    factors = problem.factors
+    if not len(factors):
+        return np.zeros(0)
+    some = _sample(len(factors))
+    at = factors.values(labels)[some]
+    found = np.zeros(len(some))
+    for number in np.unique(factors.number[some]).tolist():
+        mine = factors.number[some] == number
+        scores = np.unique(factors.functions[number].numbers)
+        found[mine] = _nearest(at[mine], np.broadcast_to(scores, (int(mine.sum()), len(scores))))
+    return found
 
 
 def _moves(problem: Problem, labels: np.ndarray) -> np.ndarray:
@@ -140,6 +163,8 @@ def _moves(problem: Problem, labels: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         np.add.at(change, u, (problem.tables[problem.edge_table, :, labels[v]] - at) * weight)
         np.add.at(change, v, (problem.tables[problem.edge_table, labels[u], :] - at) * weight)
+        if len(problem.factors):
+            change += problem.factors.moves(labels, problem.n_labels, problem.n_states)
     return change
 
 
@@ -189,7 +214,14 @@ def vanishing(problem: Problem) -> float:
 def step(problem: Problem) -> float:
     """1 if every score of the problem is a whole number (so that two labellings differ by 0 or at least 1), else 0."""
     samples = (problem.unary[:64], problem.tables[:64])
-    arrays = (problem.edge_weight, problem.cliques.weights, problem.tables, problem.unary, np.array([problem.offset]))
+    arrays = (
+        problem.edge_weight,
+        problem.cliques.weights,
+        problem.factors.numbers,
+        problem.tables,
+        problem.unary,
+        np.array([problem.offset]),
+    )
     return 1.0 if all(_whole(values) for values in samples + arrays) else 0.0
 
 
@@ -202,5 +234,6 @@ def score_rounding(problem: Problem, labels: np.ndarray) -> float:
     u, v = labels[problem.graph.edges].T
     node = problem.unary[np.arange(problem.n_nodes), labels]
     edge = problem.tables[problem.edge_table, u, v] * problem.edge_weight
-    size = abs(problem.offset) + sum(float(np.abs(part).sum()) for part in (node, edge, problem.cliques.values(labels)))
-    return UNIT * (8 + np.log2(2 + len(node) + len(edge))) * size if np.isfinite(size) else 0.0
+    parts = (node, edge, problem.cliques.values(labels), problem.factors.values(labels))
+    size = abs(problem.offset) + sum(float(np.abs(part).sum()) for part in parts)
+    return UNIT * (8 + np.log2(2 + len(node) + len(edge) + len(problem.factors))) * size if np.isfinite(size) else 0.0

@@ -162,7 +162,7 @@ class SearchCertificate(Certificate):
 
     def unpack(self, problem: Problem, number: int) -> Messages:
         """Messages of one set; none of them, if the number is -1."""
-        edge, clique = problem.zero_messages()
+        edge, clique, _ = problem.zero_messages()
         flat = np.zeros(edge.size + clique.size)
         if number >= 0:
             part = slice(self.ptr[number], self.ptr[number + 1])
@@ -250,7 +250,7 @@ class _Replay:
         if number < 0:
             return waiting.inherited.astype(float)
         if number not in self.sets:
-            edge, clique = self.tree.unpack(self.problem, number)
+            edge, clique, _ = self.tree.unpack(self.problem, number)
             self.sets = {number: np.concatenate([edge.reshape(-1, self.problem.n_labels), clique])}
         return self.sets[number]
 

@@ -14,13 +14,14 @@ import numpy as np
 
 from ..cliques import Cliques
 from ..errors import ParseError
+from ..factors import KINDS, Factors, Function
 from ..graph import Graph
 from ..problem import Problem
 from ..validation import LARGEST
 from .text import Limits, Stream, shown, size_on_disk
 
 FORMAT = "maxsum-problem"
-VERSION = 1
+VERSION = 2  # with factors; files without them have version 1, as before
 
 _ARRAYS = {
     "header": ("|u1", 1),
@@ -35,8 +36,16 @@ _ARRAYS = {
     "clique_ptr": ("<i8", 1),
     "clique_nodes": ("<i4", 1),
     "clique_weights": ("<f8", 2),
+    "factor_ptr": ("<i8", 1),
+    "factor_nodes": ("<i4", 1),
+    "factor_function": ("<i4", 1),
+    "function_kind": ("|u1", 1),
+    "function_ptr": ("<i8", 2),
+    "function_numbers": ("<i8", 1),
+    "function_scores": ("<f8", 1),
 }
-_OPTIONAL = ("parts",)
+_FACTORS = tuple(name for name in _ARRAYS if name.startswith(("factor_", "function_")))
+_OPTIONAL = ("parts", *_FACTORS)
 _HEADER = {"format", "version", "n_nodes", "n_edge_types", "shape", "offset"}
 _HEADER_BYTES = 10_000  # of the largest header that is read: files from strangers are not trusted with memory
 _NPY_HEADER = re.compile(
@@ -49,7 +58,7 @@ def write(problem: Problem, file: BinaryIO) -> None:
     graph, cliques = problem.graph, problem.cliques
     header = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if len(problem.factors) else 1,
         "n_nodes": graph.n_nodes,
         "n_edge_types": graph.n_edge_types,
         "shape": None if graph.shape is None else [int(size) for size in graph.shape],
@@ -70,6 +79,8 @@ def write(problem: Problem, file: BinaryIO) -> None:
     }
     if graph.parts is not None:
         arrays["parts"] = graph.parts
+    if len(problem.factors):
+        arrays |= _factor_arrays(problem.factors)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
             info = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
@@ -77,6 +88,47 @@ def write(problem: Problem, file: BinaryIO) -> None:
             with archive.open(info, "w", force_zip64=True) as member:
                 plain = np.ascontiguousarray(array, dtype=_ARRAYS[name][0])
                 np.lib.format.write_array(member, plain, version=(1, 0), allow_pickle=False)
+
+
+def _factor_arrays(factors: Factors) -> dict[str, np.ndarray]:
+    """Factors as arrays: function ``i`` has ``function_numbers[ptr[0, i]:ptr[0, i + 1]]`` and ``function_scores[ptr[1, i]:ptr[1, i + 1]]``."""
+    codes = [function.encode() for function in factors.functions]
+    ptr = np.zeros((2, len(codes) + 1), dtype=np.int64)
+    for side in (0, 1):
+        np.cumsum([len(code[side]) for code in codes], out=ptr[side, 1:])
+    return {
+        "factor_ptr": factors.ptr,
+        "factor_nodes": factors.nodes,
+        "factor_function": factors.number,
+        "function_kind": np.array([KINDS.index(type(function)) for function in factors.functions]),
+        "function_ptr": ptr,
+        "function_numbers": np.concatenate([code[0] for code in codes]),
+        "function_scores": np.concatenate([code[1] for code in codes]),
+    }
+
+
+def _factors(arrays: dict[str, np.ndarray], path: str) -> list[tuple[np.ndarray, Function]]:
+    """The factors of a file, from a stranger; `Problem` checks the rest."""
+    ptr, nodes, number = arrays["factor_ptr"], arrays["factor_nodes"], arrays["factor_function"]
+    kind, ends = arrays["function_kind"], arrays["function_ptr"]
+    if not (len(ptr) == len(number) + 1 and ptr[0] == 0 and ptr[-1] == len(nodes) and (np.diff(ptr) > 0).all()):
+        raise ParseError(
+            f"factor_ptr must rise from 0 to the number of factor members, {len(nodes)}, once for each factor.", path
+        )
+    if len(number) and not (number.min() >= 0 and number.max() < len(kind)):
+        raise ParseError(
+            f"factor_function names functions from {number.min()} to {number.max()}, but there are {len(kind)}.", path
+        )
+    sizes = np.array([len(arrays["function_numbers"]), len(arrays["function_scores"])])
+    if ends.shape != (2, len(kind) + 1) or (ends[:, 0] != 0).any() or (ends[:, -1] != sizes).any() or (np.diff(ends) < 0).any():
+        raise ParseError("function_ptr must rise from 0 to the numbers of whole numbers and of scores.", path)
+    functions = []
+    for i, which in enumerate(kind.tolist()):
+        if which >= len(KINDS):
+            raise ParseError(f"function {i} has the kind {which}, this maxsum knows 0 to {len(KINDS) - 1}.", path)
+        numbers = arrays["function_numbers"][ends[0, i] : ends[0, i + 1]]
+        functions.append(KINDS[which].decode(numbers, arrays["function_scores"][ends[1, i] : ends[1, i + 1]]))
+    return [(nodes[ptr[f] : ptr[f + 1]], functions[number[f]]) for f in range(len(number))]
 
 
 def read(stream: Stream, limits: Limits) -> Problem:
@@ -112,7 +164,10 @@ def _load(archive: zipfile.ZipFile, path: str, limits: Limits) -> dict[str, np.n
     if "header" not in members:
         raise ParseError("the archive has no header: it was not written by maxsum's Problem.save.", path)
     _check_header(_member(archive, members["header"], path, _HEADER_BYTES), path)
-    missing = [name for name in _ARRAYS if name not in members and name not in _OPTIONAL]
+    wanted = [name for name in _ARRAYS if name not in _OPTIONAL]
+    if any(name in members for name in _FACTORS):
+        wanted += _FACTORS
+    missing = [name for name in wanted if name not in members]
     if missing:
         raise ParseError(f"the archive has no {', '.join(missing)}.", path)
     room = 8 * limits.cells
@@ -215,6 +270,7 @@ def _problem(arrays: dict[str, np.ndarray], path: str) -> Problem:
         n_states=arrays["n_states"],
         cliques=Cliques(ptr, nodes, weights),
         offset=offset,
+        factors=_factors(arrays, path) if "factor_ptr" in arrays else None,
     )
 
 

@@ -11,7 +11,7 @@ from ...core.certificates.base import EliminationCertificate
 from ...core.certificates.scale import table_centres
 from ...core.parameters import WholeNumber, settings
 from ...core.problem import Messages, Problem
-from ..base import Run, Solver, Support
+from ..base import Factored, Run, Solver, Support
 from .junction import MAX_AXES
 
 
@@ -27,6 +27,7 @@ class Exhaustive(Solver):
 
     max_labellings: int = 2**22
 
+    takes_factors = Factored.native
     does = "tiny problems: optimal by enumeration"
     _copies = 1
     _parameters = settings(max_labellings=WholeNumber(1))
@@ -84,4 +85,9 @@ def _terms(problem: Problem) -> list[list[np.ndarray]]:
         for k in range(min(states[v] for v in members)):
             table[tuple(k if v in members else 0 for v in range(n))] = problem.cliques.weights[c, k]
         terms[min(members)].append(table)
+    for nodes, function in problem.factors.items():
+        scope = nodes.tolist()
+        table = function.dense(tuple(states[v] for v in scope)) - function.centre
+        table = table.transpose(sorted(range(len(scope)), key=scope.__getitem__))
+        terms[min(scope)].append(table.reshape([states[v] if v in scope else 1 for v in range(n)]))
     return terms

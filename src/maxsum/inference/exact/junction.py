@@ -14,7 +14,7 @@ from ...core.memory import available
 from ...core.parameters import Maybe, WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
-from ..base import Run, Solver, Support
+from ..base import Factored, Run, Solver, Support
 from ..moves.icm import polish, start_labels
 from ..prepare import measure, prepare
 
@@ -73,6 +73,7 @@ class JunctionTree(Solver):
     max_cells: int | None = None
     time_limit: float | None = None
 
+    takes_factors = Factored.native
     does = "graphs of small width: optimal by elimination"
     _parameters = settings(max_cells=Maybe(WholeNumber(1)))
 
@@ -202,6 +203,11 @@ def _band(problem: Problem) -> list[int]:
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
     ends, n_nodes = problem.graph.edges, problem.n_nodes
+    if len(problem.factors):
+        inside = np.ones(problem.factors.n_members, dtype=bool)
+        inside[problem.factors.ptr[1:] - 1] = False  # each member and the next one of the same factor
+        at = np.flatnonzero(inside)
+        ends = np.concatenate([ends, np.stack([problem.factors.nodes[at], problem.factors.nodes[at + 1]], axis=1)])
     both = np.concatenate([ends, ends[:, ::-1]])
     pattern = coo_array((np.ones(len(both), dtype=np.int8), (both[:, 0], both[:, 1])), shape=(n_nodes, n_nodes)).tocsr()
     found: list[int] = reverse_cuthill_mckee(pattern, symmetric_mode=True).tolist()
@@ -224,6 +230,11 @@ class _Elimination:
         self.cliques: list[list[int]] = [[] for _ in order.nodes] if len(problem.cliques) else []
         for c in range(len(problem.cliques)):
             self.cliques[int(self.rank[problem.cliques.members(c)].min())].append(c)
+        for nodes, function in problem.factors.items():  # as if another bag had sent it
+            scope = tuple(nodes.tolist())
+            table = function.dense(tuple(problem.n_states[nodes].tolist())) - function.centre
+            order_of = sorted(range(len(scope)), key=scope.__getitem__)  # messages have their nodes in rising order
+            self.inbox[int(self.rank[nodes].min())].append((tuple(sorted(scope)), table.transpose(order_of)))
 
     def _edges(self) -> list[list[tuple[int, int, bool]]]:
         """For each position of the order: edge, its other node, and whether the eliminated node is the second one."""

@@ -19,7 +19,7 @@ from ...kernels import search as kernels
 from ...kernels.height import clique_terms
 from ...kernels.records import Box, room_for
 from ...kernels.trws import decode, sweep
-from ..base import Run, Solver, Support
+from ..base import Factored, Run, Solver, Support
 from ..moves.icm import polish
 from ..moves.local_search import ForestSearch
 from ..prepare import NO_LABELS, Prepared, net_score, start
@@ -106,6 +106,7 @@ class BranchAndBound(Solver):
     root_iter: int = 400
     certificate_bytes: int = 2**29
 
+    takes_factors = Factored.lifted
     does = "any problem: optimal or infeasible by search, in exponential time at worst"
     _parameters = settings(
         max_nodes=Maybe(WholeNumber(0)),
@@ -308,7 +309,9 @@ class _Search:
 
     def shrink(self, domain: np.ndarray, messages: Messages) -> float:
         slack, queue, queued, hard, box = self.scratch
-        return kernels.shrink(self.net, self.base, domain, *messages, self.target, slack, queue, queued, hard, box)
+        return kernels.shrink(
+            self.net, self.base, domain, messages.edge, messages.clique, self.target, slack, queue, queued, hard, box
+        )
 
     def visit(self, box: _Box) -> bool:
         """Close the box on top of the stack or put its two halves in its place (in one step: ``Ctrl-C`` loses no box).
@@ -342,7 +345,8 @@ class _Search:
         # Enumerations that fail again and again are tried more rarely, but not given up: boxes get smaller.
         hopeful = self.failed < _TUNING.most_failures or self.n_boxes % _TUNING.most_failures == 0
         limits = (self.target, self.closed_gap, _TUNING.passes, self.least, _TUNING.enumeration_passes if hopeful else 0)
-        found = kernels.visit(self.net, self.base, domain, *messages, limits, self.scratch, self.enumeration, self.labels)
+        pair = messages.edge, messages.clique
+        found = kernels.visit(self.net, self.base, domain, *pair, limits, self.scratch, self.enumeration, self.labels)
         passes, opened, height, score, node, label, at, size = found
         if score > self.best_score:
             self.run.offer(self.labels)

@@ -15,7 +15,7 @@ from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...kernels.local_search import forest_moves, total_score
 from ...kernels.records import Net
-from ..base import Run, Solver, Support
+from ..base import Factored, Run, Solver, Support
 from ..prepare import measure, prepare
 from .icm import polish, start_labels
 
@@ -69,6 +69,7 @@ class LocalSearch(Solver):
     time_limit: float | None = None
     random_state: int = 0
 
+    takes_factors = Factored.lifted
     does = "any problem: a good labelling by annealing with forest moves, no bound"
     _copies = 1
 

@@ -136,7 +136,7 @@ class _Descent:
     def condition(self, messages: Messages) -> None:
         """Labellings by conditioning in both orders."""
         for forward in (True, False):
-            decode(self.net, forward, *messages, self.labels)
+            decode(self.net, forward, messages.edge, messages.clique, self.labels)
             self.run.offer(polish(self.net, self.labels))
 
     def first_threshold(self) -> float:
@@ -189,5 +189,5 @@ class _Descent:
         """Labellings by conditioning along TRW-S passes over a copy of the messages: arc consistency leaves many ties."""
         copy = Messages(self.messages.edge.copy(), self.messages.clique)
         for iteration in range(_TUNING.label_passes):
-            sweep(self.net, iteration % 2 == 0, *copy)
+            sweep(self.net, iteration % 2 == 0, copy.edge, copy.clique)
             self.condition(copy)

@@ -285,7 +285,7 @@ class _Descent:
         """Labellings from the beliefs and from conditioning in both orders."""
         self.run.offer(polish(self.net, self.beliefs.argmax(axis=1)))
         for forward in (True, False):
-            decode(self.net, forward, *self.messages, self.labels)
+            decode(self.net, forward, self.messages.edge, self.messages.clique, self.labels)
             self.run.offer(polish(self.net, self.labels))
 
     def report(self) -> None:
@@ -404,7 +404,7 @@ class _Chains(_Descent):
         for i in range(n_passes):
             forward = i % 2 == 0
             if i in _TUNING.label_passes:
-                decode(self.net, forward, *found, self.labels)
+                decode(self.net, forward, found.edge, found.clique, self.labels)
                 run.offer(polish(self.net, self.labels, 10))
             self._hard_pass(found, forward)
             if run.seconds_left <= 0:

@@ -14,7 +14,7 @@ from ...core.result import Termination
 from ...core.rounding import expected_rounding, is_associative
 from ...executors.clock import Clock
 from ...kernels.records import Net
-from ..base import Run, Solver, Support
+from ..base import Factored, Run, Solver, Support
 from ..moves.icm import polish, start_labels
 from ..prepare import measure, start
 
@@ -60,6 +60,7 @@ class LinearProgram(Solver):
 
     time_limit: float | None = None
 
+    takes_factors = Factored.lifted
     does = "any problem of moderate size: the LP relaxation, its bound and its rounding"
 
     def supports(self, problem: Problem) -> Support:

@@ -21,7 +21,7 @@ from ...kernels.persistency import box_losses
 from ...kernels.records import Forms, Net
 from ...kernels.trws import decode, sweep
 from ...kernels.trws_uniform import TURNED, uniform_sweep
-from ..base import Run, Solver, Support
+from ..base import Factored, Run, Solver, Support
 from ..moves.icm import polish
 from ..prepare import NO_LABELS, Prepared, measure, net_score, prepare, start
 from .grid_passes import strip_passes, strips
@@ -80,6 +80,7 @@ class TRWS(Solver):
     time_limit: float | None = None
     n_jobs: int = 1
 
+    takes_factors = Factored.lifted
     does = "any problem: bound and labelling by message passing; optimal where the LP is tight"
     _parameters = settings(
         max_iter=WholeNumber(0),

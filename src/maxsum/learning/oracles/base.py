@@ -66,7 +66,7 @@ def augmented(model: BoundModel, loss: np.ndarray, w: np.ndarray, examples: Sequ
         rows = slice(model.data.node_ptr[j], model.data.node_ptr[j + 1])
         arrays = {
             name: getattr(problem, name)
-            for name in ("graph", "tables", "edge_table", "edge_weight", "n_states", "cliques", "offset")
+            for name in ("graph", "tables", "edge_table", "edge_weight", "n_states", "cliques", "offset", "factors")
         }
         found.append(Problem._trusted(unary=problem.unary + loss[rows], **arrays))
     return found

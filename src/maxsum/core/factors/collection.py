@@ -1,0 +1,264 @@
+"""All factors of a problem: their nodes in flat form, and a bank of the functions that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import InvalidProblemError
+from ..ownership import own, owned
+from .function import Function, raise_share
+from .tables import Table
+
+MOVES_ARITY = 6
+"""Nodes of a factor up to which its changes count in the variation of a score: more are rarely what distinguishes two labels."""
+
+
+class Group(NamedTuple):
+    """Factors with the same function and number of nodes: their numbers (m,), their slots and nodes (m, n)."""
+
+    function: Function
+    factors: np.ndarray
+    slots: np.ndarray
+    nodes: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Factors:
+    """Factors in flat form; build them with `Factors.build`.
+
+    Attributes
+    ----------
+    ptr : ndarray of int64, shape (n_factors + 1,)
+    nodes : ndarray of int32, shape (n_members,)
+        Members of factor ``f`` are ``nodes[ptr[f]:ptr[f + 1]]``, in the order of the function's arguments.
+    number : ndarray of int32, shape (n_factors,)
+        Function of each factor.
+    functions : tuple of Function
+    """
+
+    ptr: np.ndarray
+    nodes: np.ndarray
+    number: np.ndarray
+    functions: tuple[Function, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("ptr", "nodes", "number"):
+            object.__setattr__(self, name, owned(getattr(self, name)))
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def __repr__(self) -> str:
+        return f"Factors({len(self)} factors, {len(self.nodes)} members, {len(self.functions)} functions)"
+
+    @property
+    def n_members(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def owner(self) -> np.ndarray:
+        """Factor of each member."""
+        return np.repeat(np.arange(len(self)), np.diff(self.ptr))
+
+    @cached_property
+    def n_cells(self) -> int:
+        """Scores that are looked at to find the best of every factor, about."""
+        each = np.array([function.numbers.size for function in self.functions], dtype=np.int64)
+        return int(each[self.number].sum()) + self.n_members if len(self) else 0
+
+    def members(self, factor: int) -> np.ndarray:
+        """Nodes of a factor."""
+        return self.nodes[self.ptr[factor] : self.ptr[factor + 1]]
+
+    def items(self) -> Iterator[tuple[np.ndarray, Function]]:
+        """Nodes and function of every factor."""
+        for f, number in enumerate(self.number.tolist()):
+            yield self.members(f), self.functions[number]
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Factors that can be worked on together."""
+        if not len(self):
+            return ()
+        size = np.diff(self.ptr)
+        code = self.number.astype(np.int64) * (int(size.max()) + 1) + size
+        order = np.argsort(code, kind="stable")
+        cuts = np.flatnonzero(np.diff(code[order])) + 1
+        found = []
+        for some in np.split(order, cuts):
+            slots = self.ptr[some][:, None] + np.arange(size[some[0]])
+            found.append(Group(self.functions[self.number[some[0]]], some, slots, self.nodes[slots]))
+        return tuple(found)
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether one of them forbids something."""
+        return any(function.is_hard for function in self.functions)
+
+    @cached_property
+    def centres(self) -> np.ndarray:
+        """Largest finite score of each factor."""
+        return np.array([function.centre for function in self.functions])[self.number] if len(self) else np.zeros(0)
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """All finite scores of all functions."""
+        return np.concatenate([np.zeros(0), *(function.numbers.ravel() for function in self.functions)])
+
+    @property
+    def spreads(self) -> np.ndarray:
+        """Largest minus smallest finite score of each factor."""
+        each = [float(np.ptp(function.numbers)) if function.numbers.size else 0.0 for function in self.functions]
+        return np.array(each)[self.number] if len(self) else np.zeros(0)
+
+    def values(self, labels: np.ndarray) -> np.ndarray:
+        """Term of each factor under a labelling."""
+        found = np.zeros(len(self))
+        for group in self.groups:
+            found[group.factors] = group.function.values(labels[group.nodes])
+        return found
+
+    def messages_inside(self, messages: np.ndarray, domain: np.ndarray) -> np.ndarray:
+        """Messages (n_members, K), ``-inf`` at labels outside the domain."""
+        return np.where(domain[self.nodes], messages, -np.inf) if len(self) else messages
+
+    def tops(self, messages: np.ndarray, domain: np.ndarray) -> np.ndarray:
+        """Bound on the best centred reparametrised score of each factor inside the domain, rounded up."""
+        psi, found = self.messages_inside(messages, domain), np.zeros(len(self))
+        for group in self.groups:
+            found[group.factors] = group.function.tops(psi[group.slots])
+        return found
+
+    def at(self, messages: np.ndarray, domain: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Centred reparametrised value of each factor at a labelling, and by how much each may be off; ``-inf`` outside the domain."""
+        if not len(self):
+            return np.zeros(0), np.zeros(0)
+        chosen = labels[self.nodes]
+        own_message = self.messages_inside(messages, domain)[np.arange(len(self.nodes)), chosen]
+        term = self.values(labels) - self.centres
+        value = np.add.reduceat(own_message, self.ptr[:-1]) + term
+        size = np.add.reduceat(np.abs(np.where(np.isfinite(own_message), own_message, 0.0)), self.ptr[:-1])
+        size += np.where(np.isfinite(term), np.abs(term), 0.0)
+        share = np.array([raise_share(int(n)) for n in np.diff(self.ptr)])
+        return value, share * size
+
+    def supported(self, domain: np.ndarray) -> np.ndarray:
+        """The labels of a domain (N, K) that every hard factor leaves possible, after one look at each."""
+        domain = domain.copy()
+        for nodes, function in self.items():
+            if function.is_hard:
+                domain[nodes] &= function.support(domain[nodes])
+        return domain
+
+    def exact_tops(self, messages: np.ndarray, domain: np.ndarray, integer: Any) -> list[Any] | None:
+        """Best reparametrised score of each factor in whole numbers; None if one has nothing left."""
+        found = []
+        psi = self.messages_inside(messages, domain)
+        for f, (_, function) in enumerate(self.items()):
+            best = function.exact_top(integer(psi[self.ptr[f] : self.ptr[f + 1]]).tolist(), integer)
+            if best is None:
+                return None
+            found.append(best)
+        return found
+
+    def moves(self, labels: np.ndarray, n_labels: int, n_states: np.ndarray) -> np.ndarray:
+        """Change of the sum of all terms of at most `MOVES_ARITY` nodes (N, K) when one node takes another label."""
+        change = np.zeros((len(labels), n_labels))
+        for group in self.groups:
+            if group.nodes.shape[1] > MOVES_ARITY:
+                continue
+            present = labels[group.nodes]
+            before = group.function.values(present)
+            for i in range(present.shape[1]):
+                states = int(n_states[group.nodes[0, i]])
+                for k in range(states):
+                    other = present.copy()
+                    other[:, i] = k
+                    use = np.full(len(before), True)
+                    if (n_states[group.nodes[:, i]] != states).any():
+                        use = k < n_states[group.nodes[:, i]]
+                    with np.errstate(invalid="ignore"):
+                        np.add.at(change, (group.nodes[use, i], k), group.function.values(other[use]) - before[use])
+        return change
+
+    @classmethod
+    def empty(cls) -> Factors:
+        """No factors."""
+        return cls(own(np.zeros(1, dtype=np.int64)), own(np.zeros(0, dtype=np.int32)), own(np.zeros(0, dtype=np.int32)), ())
+
+    @classmethod
+    def build(cls, factors: Any, n_states: np.ndarray) -> Factors:
+        """Check and flatten factors.
+
+        Parameters
+        ----------
+        factors : Factors, or iterable of (nodes, function) pairs
+            The function is a table (array-like, one axis a node) or a `Function`. Equal tables are kept once.
+        n_states : ndarray of int32, shape (n_nodes,)
+        """
+        from ..cliques import check_members
+
+        if factors is None:
+            return cls.empty()
+        pairs = factors.items() if isinstance(factors, Factors) else factors
+        bank = _Bank()
+        ptr, nodes, number = [0], [], []
+        for f, pair in enumerate(pairs):
+            try:
+                given_nodes, given = pair
+            except (TypeError, ValueError):
+                raise InvalidProblemError(f"factor {f} is {pair!r}, wanted a pair (nodes, table or function).") from None
+            member = check_members(f, given_nodes, len(n_states), "factor")
+            which = bank.number(given)
+            bank.functions[which].check(tuple(n_states[member].tolist()), f"factor {f}")
+            nodes.append(member)
+            number.append(which)
+            ptr.append(ptr[-1] + len(member))
+        if not nodes:
+            return cls.empty()
+        flat = own(np.concatenate(nodes))
+        return cls(own(np.array(ptr, dtype=np.int64)), flat, own(np.array(number, dtype=np.int32)), tuple(bank.functions))
+
+    @classmethod
+    def union(cls, parts: list[Factors], offsets: np.ndarray) -> Factors:
+        """Factors of a disjoint union of problems, whose nodes start at ``offsets``."""
+        bank = _Bank()
+        ptr, nodes, number = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int32)]
+        members = 0
+        for part, offset in zip(parts, offsets, strict=False):
+            which = np.array([bank.number(function) for function in part.functions], dtype=np.int32)
+            ptr.append(part.ptr[1:] + members)
+            members += part.n_members
+            nodes.append(part.nodes + np.int32(offset))
+            number.append(which[part.number] if len(part) else part.number)
+        flat = [own(np.concatenate(arrays)) for arrays in (ptr, nodes, number)]
+        return cls(flat[0], flat[1], flat[2], tuple(bank.functions))
+
+
+class _Bank:
+    """Functions by number; the same object, or a table with the same contents, has one."""
+
+    def __init__(self) -> None:
+        self.functions: list[Function] = []
+        self.known: dict[Any, int] = {}
+        self.kept: list[Any] = []  # so that no id is used again
+
+    def number(self, given: Any) -> int:
+        if id(given) in self.known:
+            return self.known[id(given)]
+        function = given if isinstance(given, Function) else Table(given)
+        key: Any = id(function)
+        if isinstance(function, Table):
+            key = (function.scores.shape, blake2b(function.scores.tobytes()).digest())
+        if key not in self.known:
+            self.known[key] = len(self.functions)
+            self.functions.append(function)
+        self.kept.append(given)
+        self.known[id(given)] = self.known[key]
+        return self.known[key]
