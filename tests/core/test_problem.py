@@ -353,7 +353,7 @@ def test_messages_are_checked() -> None:
     with pytest.raises(InvalidProblemError, match="messages hold nan, wanted finite numbers"):
         problem.bound(np.full((2, 2, 2), np.nan))
     assert problem.bound(np.zeros((2, 2, 2))) == problem.bound()
-    with pytest.raises(InvalidProblemError, match="clique messages must be zero in reparametrize"):
+    with pytest.raises(InvalidProblemError, match="clique and factor messages must be zero in reparametrize"):
         problem.reparametrize(Messages(np.zeros((2, 2, 2)), np.ones((2, 2))))
 
 
