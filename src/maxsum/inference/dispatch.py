@@ -279,8 +279,8 @@ def _after(before: Result, result: Result) -> Result:
 
 
 def _program_fits(problem: Problem) -> bool:
-    """Whether factors can be written with nodes and edges, and the linear program of these is small."""
-    return not unliftable(problem) and lifted_size(problem) <= _TUNING.program_entries
+    """Whether factors can be written with nodes and edges, the linear program of these is small, and there is anything to weigh."""
+    return problem.resolution > 0 and not unliftable(problem) and lifted_size(problem) <= _TUNING.program_entries
 
 
 def _finisher_fits(problem: Problem) -> bool:

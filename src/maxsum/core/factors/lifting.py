@@ -1,8 +1,8 @@
 """A problem with factors as a problem of nodes and edges alone, with the same scores.
 
 Each factor is replaced by extra nodes, which come after the others, and edges (`Function.lift`): a table by a node whose labels are its tuples, a count
-or a sum by a chain of partial counts, all-different by edges between its nodes. Every labelling keeps its score, exactly, with the best labels of the
-extra nodes, so what is proven of the lifted problem is proven of the given one.
+or a sum by a chain of partial counts, all-different by edges between its nodes. Labels that generalised arc consistency excludes
+(`core.certificates.dual.arc_consistent`) are forbidden to their nodes. Every labelling keeps its score, exactly, with the best labels of the extra nodes, so what is proven of the lifted problem is proven of the given one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import UnsupportedProblemError
+from ..certificates.dual import arc_consistent
+from ..errors import InfeasibleError, UnsupportedProblemError
 from ..graph import Graph
 from ..memory import check_room
 
@@ -109,7 +110,10 @@ def lift(problem: Problem) -> Lifted:
 def _lift(problem: Problem) -> Lifted:
     if reason := unliftable(problem):
         raise UnsupportedProblemError(f"the lifted form {reason}.")
-    builder = _Builder(problem)
+    domain = arc_consistent(problem)
+    if not domain.any(axis=1).all():
+        raise InfeasibleError("arc consistency leaves a node of this problem without labels; it has no lifted form.")
+    builder = _Builder(problem, domain)
     for f, (nodes, function) in enumerate(problem.factors.items()):
         builder.add(f, nodes, function)
     return builder.build()
@@ -118,8 +122,8 @@ def _lift(problem: Problem) -> Lifted:
 class _Builder:
     """Collects extra nodes and edges; equal tables are stored once."""
 
-    def __init__(self, problem: Problem):
-        self.problem = problem
+    def __init__(self, problem: Problem, domain: np.ndarray):
+        self.problem, self.domain = problem, domain
         self.states = problem.n_states.tolist()
         self.unary: list[np.ndarray] = []
         self.edges: list[tuple[int, int]] = []
@@ -214,7 +218,8 @@ class _Builder:
             edge_table.append(self.known[key])
         weight += [1.0] * (len(edges) - len(given))
         unary = np.full((n_nodes, n_labels), -np.inf)
-        unary[: problem.n_nodes, : problem.n_labels] = problem.unary
+        # what generalised arc consistency excludes has no finite score anyway: edges alone could not see that
+        unary[: problem.n_nodes, : problem.n_labels] = np.where(self.domain, problem.unary, -np.inf)
         for v, row in enumerate(self.unary, start=problem.n_nodes):
             unary[v, : len(row)] = row
         states = np.array(self.states + [len(row) for row in self.unary], dtype=np.int32)

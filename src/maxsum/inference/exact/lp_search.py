@@ -20,7 +20,8 @@ from ..moves.icm import polish, start_labels
 from ..prepare import Prepared, measure, net_score, start
 from ..relaxations.linear_program import LinearProgram, LPModel, highs_solver, lp_model, run_interruptibly
 
-_OTHER, _SAME = 0, 1  # relations of a box to the label it is split at: all other labels, or that one
+_OTHER = 0  # relation of a box to the label it is split at: all others
+_SAME = 1  # or that one alone
 _WHOLE = 1e-6  # a marginal that is so near to 0 or 1 is whole
 
 
@@ -134,7 +135,10 @@ class _Search:
                 run.termination = Termination.stalled
                 run.message = f"LPSearch: after {self.n_boxes} boxes the messages of its proof fill {_TUNING.proof_bytes} bytes (stalled)."
                 return
-            if run.step(self.n_boxes, max(min(self.prepared.constant - bound, run.bound), run.score)) or run.seconds_left <= reserve:
+            if (
+                run.step(self.n_boxes, max(min(self.prepared.constant - bound, run.bound), run.score))
+                or run.seconds_left <= reserve
+            ):
                 run.termination = Termination.time_limit if run.seconds_left <= reserve else run.termination
                 return
             if not self.visit(box, run.seconds_left - reserve):

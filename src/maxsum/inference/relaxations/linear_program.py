@@ -135,6 +135,7 @@ class LPModel(NamedTuple):
         return messages
 
     def marginals(self, primal: np.ndarray) -> np.ndarray:
+        """Marginals of all nodes (N, K)."""
         values = np.zeros(self.alive.shape)
         values[self.alive] = np.clip(primal[: int(self.alive.sum())], 0.0, 1.0)
         return values
