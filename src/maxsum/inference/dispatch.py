@@ -184,6 +184,13 @@ class _Stages:
     def run(self, init: Any) -> Result:
         """Message passing, the linear program, and what pays after them."""
         problem = self.problem
+        if len(problem.factors) and not problem.resolution > 0:  # constraints alone: passes would find nothing that propagation does not
+            if self.clock.limit is None:
+                self.rest = Clock(_TUNING.search_seconds)
+            solver: Solver = BranchAndBound(time_limit=self.rest.left)
+            if solver.supports(problem):
+                only = solver.solve(problem, init, self.callback, gap=self.gap)
+                return self.answer(only, only)
         best = TRWS(time_limit=_left(self.clock)).solve(problem, init, self.callback, gap=self.gap)
         if self.is_proven(best) or _was_stopped(best) or best.termination == Termination.time_limit:
             return self.answer(best, best)

@@ -96,7 +96,7 @@ class Factors:
             found.append(Group(self.functions[self.number[some[0]]], some, slots, self.nodes[slots]))
         return tuple(found)
 
-    @property
+    @cached_property
     def is_hard(self) -> bool:
         """Whether one of them forbids something."""
         return any(function.is_hard for function in self.functions)
