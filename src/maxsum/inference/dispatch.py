@@ -184,7 +184,9 @@ class _Stages:
     def run(self, init: Any) -> Result:
         """Message passing, the linear program, and what pays after them."""
         problem = self.problem
-        if len(problem.factors) and not problem.resolution > 0:  # constraints alone: passes would find nothing that propagation does not
+        if (
+            len(problem.factors) and not problem.resolution > 0
+        ):  # constraints alone: passes would find nothing that propagation does not
             if self.clock.limit is None:
                 self.rest = Clock(_TUNING.search_seconds)
             solver: Solver = BranchAndBound(time_limit=self.rest.left)
