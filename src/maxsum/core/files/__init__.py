@@ -21,19 +21,25 @@ from pathlib import Path
 from ..errors import MaxsumError, ParseError
 from ..problem import Problem
 from . import cfn, npz, uai, wcsp
+from .evidence import Evidence, find_evidence, given_evidence, observed, read_evidence
 from .store import atomic
 from .text import COMPRESSIONS, Limits, opened
+from .uai_results import UAISolution, read_uai_solution
 
-__all__ = ["read_problem", "save"]
+__all__ = ["UAISolution", "find_evidence", "holds_costs", "read_evidence", "read_problem", "read_uai_solution", "save"]
 
+_HEAD = 1 << 16  # bytes in which the bound of a .cfn file stands: it is its second word
 FORMATS = ("uai", "wcsp", "cfn", "npz")
 
 
-def read_problem(path: str | os.PathLike[str], *, format: str | None = None, values: str | None = None) -> Problem:
+def read_problem(
+    path: str | os.PathLike[str], *, format: str | None = None, values: str | None = None, evidence: Evidence | None = None
+) -> Problem:
     """Read a max-sum problem.
 
-    Functions with the same scope, in either orientation, are summed (the first one sets the orientation of the edge),
-    equal tables are stored once, and functions of three or more variables are refused by name.
+    Functions of one or two variables with the same scope, in either orientation, are summed (the first one sets the orientation of the edge);
+    larger ones are factors. Equal tables are stored once. Of toulbar2's global cost functions those are read that factors can express
+    (all different, counts of values, linear inequalities and sums); others are refused by name.
 
     Parameters
     ----------
@@ -44,6 +50,10 @@ def read_problem(path: str | os.PathLike[str], *, format: str | None = None, val
     values : {"probabilities", "costs", "scores"}, optional
         What the numbers of a UAI file mean: ``score = log(value)`` (the default), ``-value`` or ``value``.
         The other formats say it themselves.
+    evidence : path-like, dict of {variable: value} or "auto", optional
+        What is known about variables: every other label of such a node gets the score ``-inf``. Nodes keep their numbers and labellings have
+        an entry for all of them. A path is a file of the UAI competitions (a count, then pairs ``variable value``, perhaps after the number of
+        sets, 1); ``"auto"`` takes ``NAME.uai.evid`` or ``NAME.evid`` beside the file, perhaps compressed, if there is one.
 
     Returns
     -------
@@ -55,21 +65,41 @@ def read_problem(path: str | os.PathLike[str], *, format: str | None = None, val
     ParseError
         The file is broken, too large, or holds something that a `Problem` cannot.
     """
-    return _read(Path(path), format, values, Limits())
+    return _read(Path(path), format, values, Limits(), evidence)
 
 
-def _read(path: Path, format: str | None, values: str | None, limits: Limits) -> Problem:
+def _read(path: Path, format: str | None, values: str | None, limits: Limits, evidence: Evidence | None = None) -> Problem:
     kind, compression = _kind(path, format)
     _check_values(path, kind, values)
+    known, source = given_evidence(evidence, path, limits)
     try:
         with opened(path, compression, limits) as stream:
             if kind == "uai":
-                return uai.read(stream, limits, values or "probabilities")
-            return {"wcsp": wcsp.read, "cfn": cfn.read, "npz": npz.read}[kind](stream, limits)
+                problem = uai.read(stream, limits, values or "probabilities")
+            else:
+                problem = {"wcsp": wcsp.read, "cfn": cfn.read, "npz": npz.read}[kind](stream, limits)
     except ParseError:
         raise
     except MaxsumError as error:
         raise ParseError(str(error), str(path)) from error
+    return observed(problem, known, source)
+
+
+def holds_costs(path: str | os.PathLike[str], *, format: str | None = None, values: str | None = None) -> bool:
+    """Whether the numbers of a file are costs, which are minimised: toulbar2's files (but for those that say ``mustbe: >``), UAI files of costs.
+
+    Parameters
+    ----------
+    path : path-like
+    format, values : str, optional
+        As for `read_problem`.
+    """
+    target = Path(path)
+    kind, compression = _kind(target, format)
+    if kind != "cfn":
+        return kind == "wcsp" or values == "costs"
+    with opened(target, compression, Limits()) as stream:
+        return cfn.minimises(stream.read(_HEAD))
 
 
 def save(problem: Problem, path: str | os.PathLike[str], *, format: str | None = None, values: str | None = None) -> None:
