@@ -5,8 +5,8 @@ suffix       read    write   holds
 ============ ======= ======= ==========================================================================
 ``.npz``     yes     yes     every field of a `Problem`, exactly
 ``.uai``     yes     yes     factors as probabilities (the standard), or as costs or scores
-``.wcsp``    yes     no      toulbar2's cost functions (integers)
-``.cfn``     yes     no      toulbar2's cost functions (JSON, decimals)
+``.wcsp``    yes     yes     toulbar2's cost functions (whole numbers), global ones too
+``.cfn``     yes     yes     toulbar2's cost functions (JSON, decimals), its relaxed form too
 ============ ======= ======= ==========================================================================
 
 ``.gz``, ``.xz`` or ``.bz2`` after the suffix compresses the file. Files may come from anybody: a broken or hostile one
@@ -24,6 +24,7 @@ from . import cfn, npz, uai, wcsp
 from .evidence import Evidence, find_evidence, given_evidence, observed, read_evidence
 from .store import atomic
 from .text import COMPRESSIONS, Limits, opened
+from .toulbar2_write import CfnWriter, WcspWriter
 from .uai_results import UAISolution, read_uai_solution
 
 __all__ = ["UAISolution", "find_evidence", "holds_costs", "read_evidence", "read_problem", "read_uai_solution", "save"]
@@ -102,7 +103,14 @@ def holds_costs(path: str | os.PathLike[str], *, format: str | None = None, valu
         return cfn.minimises(stream.read(_HEAD))
 
 
-def save(problem: Problem, path: str | os.PathLike[str], *, format: str | None = None, values: str | None = None) -> None:
+def save(
+    problem: Problem,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    values: str | None = None,
+    precision: int | None = None,
+) -> None:
     """Write a problem, whole or not at all: a temporary file in the same folder replaces ``path`` at the very end.
 
     Parameters
@@ -110,15 +118,18 @@ def save(problem: Problem, path: str | os.PathLike[str], *, format: str | None =
     problem : Problem
     path : path-like
         A ``.npz`` file, which keeps every field exactly (but for ``graph.merge`` and table entries that no edge can
-        use), or a ``.uai`` file, perhaps with
-        ``.gz``, ``.xz`` or ``.bz2`` after it. A UAI file has one factor per node and edge; edge types, the shape
-        of a grid and the parts of a union are not in it, and cliques cannot be.
-    format : {"uai", "npz"}, optional
+        use), or a ``.uai``, ``.wcsp`` or ``.cfn`` file, perhaps with ``.gz``, ``.xz`` or ``.bz2`` after it. These three keep the score of every
+        labelling; edge types, the shape of a grid and the parts of a union are not in them, and a clique comes back as a factor. A UAI file has
+        tables only, so a factor without one (all different, say) must be small enough for one.
+    format : {"uai", "wcsp", "cfn", "npz"}, optional
         Taken from the suffix by default.
     values : {"probabilities", "costs", "scores"}, optional
         UAI only. ``"costs"`` (``-score``, with ``inf`` for a forbidden label) and ``"scores"`` are exact; read such
         a file with the same ``values``. ``"probabilities"``, the default and the standard, writes
         ``exp(score - maximum of the factor)``, so scores come back rounded; factors of no variables keep the constant.
+    precision : int, optional
+        ``.wcsp`` only, whose costs are whole numbers, 0 or more: costs (``-score``) are multiplied by 10 to this power and rounded, and come back
+        as such. Without it a problem with other numbers is refused. ``.cfn`` has decimals and costs of both signs, and is exact.
 
     Raises
     ------
@@ -128,13 +139,16 @@ def save(problem: Problem, path: str | os.PathLike[str], *, format: str | None =
     target = Path(path)
     kind, compression = _kind(target, format)
     _check_values(target, kind, values)
-    if kind not in ("uai", "npz"):
-        raise ParseError(f'problems are not written as "{kind}"; wanted .npz or .uai.', str(target))
+    if precision is not None and kind != "wcsp":
+        raise ParseError(f'precision={precision!r} is for .wcsp files; a ".{kind}" file keeps all digits.', str(target))
+    if kind == "npz":
+        return atomic(target, compression, lambda file: npz.write(problem, file))
+    writer: uai.Writer | WcspWriter | CfnWriter
     if kind == "uai":
-        text = uai.Writer(problem, values or "probabilities")
-        atomic(target, compression, text.write)
+        writer = uai.Writer(problem, values or "probabilities")
     else:
-        atomic(target, compression, lambda file: npz.write(problem, file))
+        writer = WcspWriter(problem, precision) if kind == "wcsp" else CfnWriter(problem)
+    atomic(target, compression, writer.write)
 
 
 def _kind(path: Path, format: str | None) -> tuple[str, str | None]:

@@ -25,7 +25,7 @@ DENSE_CELLS = 1 << 16
 # What an edge or a factor that one word of a file stands for counts against the limit on cells: its Python objects, rounded up.
 EDGE_CELLS = 64
 FACTOR_CELLS = 1024
-_MANY = 1 << 62
+_MANY = 1 << 62  # cells that are as good as infinitely many
 
 
 def named(variables: object, most: int = 8) -> str:

@@ -22,7 +22,7 @@ from .build import DENSE_CELLS, Builder, named, product
 from .global_costs import ALL_DIFFERENT, AMONG, ARITHMETIC, COUNTS, Bounds, Globals
 from .text import Limits, Stream, Tokens, shown
 
-_INT64 = 2**63 - 1
+_INT64 = 2**63 - 1  # the largest whole number that the reader of tokens takes
 
 
 class _Costs(NamedTuple):
