@@ -54,6 +54,10 @@ ProblemFile = Annotated[
 ]
 ValuesOption = Annotated[Values | None, typer.Option(help="What the numbers of a .uai file are; probabilities by default.")]
 FormatOption = Annotated[str | None, typer.Option(metavar="NAME", help="Format of the file; its name decides by default.")]
+EvidenceOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE|auto", help="Known values of variables (UAI .evid); auto takes the file beside the problem."),
+]
 LimitOption = Annotated[float | None, typer.Option(metavar="S", min=0.0, help="Stop after S seconds with the best so far.")]
 
 
@@ -74,10 +78,10 @@ def _options(
     pass
 
 
-def _read(file: Path, format: str | None, values: Values | None) -> Problem:
+def _read(file: Path, format: str | None, values: Values | None, evidence: str | None = None) -> Problem:
     import maxsum
 
-    return maxsum.read_problem(file, format=format, values=None if values is None else values.value)
+    return maxsum.read_problem(file, format=format, values=None if values is None else values.value, evidence=evidence)
 
 
 def _code(result: Result) -> int:
@@ -94,6 +98,7 @@ def solve(
     time_limit: LimitOption = None,
     values: ValuesOption = None,
     format: FormatOption = None,
+    evidence: EvidenceOption = None,
     json: JsonOption = False,
     out: Annotated[Path | None, typer.Option(metavar="ANSWER", help="Write labelling and proof for `maxsum verify`.")] = None,
     progress: Annotated[
@@ -105,7 +110,7 @@ def solve(
     from .progress import Progress
 
     with exit_codes():
-        problem = _read(file, format, values)
+        problem = _read(file, format, values, evidence)
         chosen = None if solver is None else known_solver(solver)
         with Progress(not json if progress is None else progress, time_limit, force=bool(progress)) as line:
             result = _solve(problem, chosen, time_limit, line, gap)
@@ -114,7 +119,7 @@ def solve(
 
             save_answer(out, result)
         if json:
-            show.print_json(show.result_json(problem, result, file))
+            show.print_json(show.result_json(problem, result, file, costs=_in_costs(file, format, values)))
         else:
             show.print_result(problem, result, file, costs=_in_costs(file, format, values))
     raise typer.Exit(_code(result))
@@ -128,10 +133,9 @@ def _solve(problem: Problem, solver: Any, time_limit: float | None, callback: An
 
 def _in_costs(file: Path, format: str | None, values: Values | None) -> bool:
     """Whether whoever wrote the file thinks in costs."""
-    if values is not None:
-        return values is Values.costs
-    suffixes = [suffix.lower() for suffix in file.suffixes if suffix.lower() not in (".gz", ".xz", ".bz2")]
-    return (format or (suffixes[-1].lstrip(".") if suffixes else "")).lower() in ("wcsp", "cfn")
+    from ..core.files import holds_costs
+
+    return holds_costs(file, format=format, values=None if values is None else values.value)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -166,7 +170,13 @@ def verify(
 
 
 @app.command(epilog=EXIT_CODES)
-def info(file: ProblemFile, values: ValuesOption = None, format: FormatOption = None, json: JsonOption = False) -> None:
+def info(
+    file: ProblemFile,
+    values: ValuesOption = None,
+    format: FormatOption = None,
+    evidence: EvidenceOption = None,
+    json: JsonOption = False,
+) -> None:
     """Show the size and structure of a problem and which solvers take it; or what a model of `maxsum fit` says about itself."""
     from . import show
 
@@ -175,11 +185,12 @@ def info(file: ProblemFile, values: ValuesOption = None, format: FormatOption = 
             return _model_info(file, json)
         from ..inference import list_solvers
 
-        problem = _read(file, format, values)
+        problem = _read(file, format, values, evidence)
+        costs = _in_costs(file, format, values)
         if json:
-            show.print_json(show.info_json(problem, list_solvers(problem), file))
+            show.print_json(show.info_json(problem, list_solvers(problem), file, costs=costs))
         else:
-            show.print_info(problem, list_solvers(problem), file)
+            show.print_info(problem, list_solvers(problem), file, costs=costs)
 
 
 def _model_info(file: Path, json: bool) -> None:

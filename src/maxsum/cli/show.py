@@ -58,6 +58,7 @@ def _sizes(problem: Problem) -> dict[str, Any]:
         "n_labels": problem.n_labels,
         "n_tables": len(problem.tables),
         "n_cliques": len(problem.cliques),
+        "n_factors": len(problem.factors),
     }
 
 
@@ -76,9 +77,10 @@ def _facts(result: Result) -> dict[str, Any]:
     }
 
 
-def result_json(problem: Problem, result: Result, file: Path) -> dict[str, Any]:
-    """What `solve --json` prints."""
-    return {"file": str(file), "problem": _sizes(problem), **_facts(result), "labels": result.labels}
+def result_json(problem: Problem, result: Result, file: Path, costs: bool = False) -> dict[str, Any]:
+    """What `solve --json` prints; for a file of costs also the cost and a lower bound on it."""
+    own = {"cost": 0.0 - float(result.score), "cost_bound": 0.0 - float(result.bound)} if costs else {}
+    return {"file": str(file), "problem": _sizes(problem), **own, **_facts(result), "labels": result.labels}
 
 
 def verification_json(claim: AnswerClaims, proven: Verification | None, fault: str, file: Path, answer: Path) -> dict[str, Any]:
@@ -98,11 +100,12 @@ def verification_json(claim: AnswerClaims, proven: Verification | None, fault: s
     }
 
 
-def info_json(problem: Problem, solvers: Mapping[str, Support], file: Path) -> dict[str, Any]:
+def info_json(problem: Problem, solvers: Mapping[str, Support], file: Path, costs: bool = False) -> dict[str, Any]:
     """What `info --json` prints: sizes, structure, and which solvers take the problem."""
     facts = asdict(problem.structure())
     return {
         "file": str(file),
+        "costs": costs,
         "problem": _sizes(problem),
         "structure": facts,
         "solvers": {name: {"ok": support.ok, "reason": support.reason or None} for name, support in solvers.items()},
@@ -177,6 +180,8 @@ def _line(problem: Problem) -> str:
     counts = [(problem.n_nodes, "node"), (problem.n_edges, "edge"), (problem.n_labels, "label")]
     if len(problem.cliques):
         counts.append((len(problem.cliques), "clique"))
+    if len(problem.factors):
+        counts.append((len(problem.factors), "factor"))
     return ", ".join(_count(*count) for count in counts)
 
 
@@ -194,12 +199,13 @@ def _time(result: Result) -> str:
 
 
 def print_result(problem: Problem, result: Result, file: Path, costs: bool = False) -> None:
-    """A table of an answer; ``costs`` shows minimised costs beside scores."""
-    rows = [("problem", _line(problem)), ("solver", escape(result.solver)), ("score", f"{result.score:.10g}")]
+    """A table of an answer; ``costs`` shows minimised costs in place of scores."""
+    rows = [("problem", _line(problem)), ("solver", escape(result.solver))]
     if costs:
-        rows.append(("cost", f"{-result.score:.10g}"))
+        rows += [("cost", f"{0.0 - result.score:.10g}"), ("lower bound", f"{0.0 - result.bound:.10g}")]
+    else:
+        rows += [("score", f"{result.score:.10g}"), ("bound", f"{result.bound:.10g}")]
     rows += [
-        ("bound", f"{result.bound:.10g}"),
         ("gap", f"{result.gap:.6g}"),
         ("relative gap", f"{result.relative_gap:.3g}"),
         ("guarantee", _coloured(result.guarantee)),
@@ -223,12 +229,12 @@ def print_verification(claim: AnswerClaims, proven: Verification | None, fault: 
     else:
         rows.append(("proven score", f"{proven.score:.10g}"))
         if costs:
-            rows.append(("proven cost", f"{-proven.score:.10g}"))
+            rows.append(("proven cost", f"{0.0 - proven.score:.10g}"))
         rows += [("proven bound", f"{proven.bound:.10g}"), ("[green]proven[/]", statement(proven))]
     _print_rows("The claims hold" if proven is not None else "A claim does not hold", rows)
 
 
-def print_info(problem: Problem, solvers: Mapping[str, Support], file: Path) -> None:
+def print_info(problem: Problem, solvers: Mapping[str, Support], file: Path, costs: bool = False) -> None:
     """A table of a problem's sizes and structure, and one of the solvers that take it."""
     facts = problem.structure()
     states = problem.n_states
@@ -238,6 +244,8 @@ def print_info(problem: Problem, solvers: Mapping[str, Support], file: Path) -> 
         ("edges", f"{facts.n_edges} with {_count(len(problem.tables), 'table')}"),
         ("labels", f"{facts.n_labels}{spread}"),
         ("cliques", f"{facts.n_cliques}"),
+        ("factors", f"{len(problem.factors)}"),
+        ("numbers", "costs, minimised (score = -cost)" if costs else "scores, maximised"),
         ("forest", _yes(facts.forest)),
         ("supermodular", "yes" if facts.supermodular else f"no: {facts.witness}"),
         ("associative", _yes(facts.associative) + (" (Potts)" if facts.potts and facts.n_edges else "")),

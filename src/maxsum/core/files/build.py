@@ -1,14 +1,16 @@
-"""From functions in the order of a file to a `Problem`: equal scopes are summed, equal tables stored once."""
+"""From functions in the order of a file to a `Problem`: equal scopes of at most two variables are summed, larger ones become factors, equal
+tables are stored once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import NoReturn
 
 import numpy as np
 
 from ..errors import MaxsumError, ParseError
+from ..factors import Function, SparseTable
 from ..graph import Graph
 from ..ownership import own
 from ..problem import Problem
@@ -17,11 +19,34 @@ from .text import Limits
 
 Fail = Callable[[str], NoReturn]
 
+DENSE_CELLS = 1 << 16
+"""Cells of a table over three or more variables up to which it is kept dense although few of its tuples are listed: half a megabyte."""
+
+# What an edge or a factor that one word of a file stands for counts against the limit on cells: its Python objects, rounded up.
+EDGE_CELLS = 64
+FACTOR_CELLS = 1024
+_MANY = 1 << 62  # cells that are as good as infinitely many
+
 
 def named(variables: object, most: int = 8) -> str:
     """The scope of a function, cut short."""
     names = list(variables)  # type: ignore[call-overload]
     return ", ".join(str(name) for name in names[:most]) + (", ..." if len(names) > most else "")
+
+
+def product(sizes: Iterable[int]) -> int:
+    """Cells of a table, or 2**62 if there are more: numbers of a million digits are not needed to refuse it."""
+    cells = 1
+    for size in sizes:
+        cells *= size
+        if cells >= _MANY:
+            return _MANY
+    return cells
+
+
+def counted(cells: int) -> str:
+    """What `product` found, in words."""
+    return str(cells) if cells < _MANY else "2**62 or more"
 
 
 class Builder:
@@ -49,6 +74,7 @@ class Builder:
         self._edge_of: dict[tuple[int, int], int] = {}
         self._number: list[int] = []
         self._merged: dict[int, np.ndarray] = {}
+        self._factors: list[tuple[tuple[int, ...], np.ndarray | Function]] = []
         n_labels = max(self._sizes, default=0)
         if len(n_states) * n_labels > self._limit:
             fail(
@@ -67,13 +93,33 @@ class Builder:
             self._fail(f"the functions have more than {self._limit} entries in all; refused.")
 
     def add(self, scope: tuple[int, ...], scores: np.ndarray) -> None:
-        """Add a function of 0, 1 or 2 variables by its scores, in any shape, the last variable fastest."""
+        """Add a function by its scores, in any shape, the last variable fastest."""
         if len(scope) == 2:
             self.edge(scope, self.table(scores.reshape(self.shape(scope))))
         elif len(scope) == 1:
             self.unary(scope[0], scores.reshape(-1))
-        else:
+        elif not scope:
             self.constant(float(scores.reshape(-1)[0]))
+        else:
+            kept = tuple(
+                v for v in scope if self._sizes[v] > 1
+            )  # numpy has a limit on axes, which those of one value would fill
+            if len(kept) < 3:
+                return self.add(kept, scores)
+            self._factors.append((kept, self._tables[self.table(scores.reshape(self.shape(kept)))]))
+
+    def sparse(self, scope: tuple[int, ...], tuples: np.ndarray, scores: np.ndarray, default: float) -> SparseTable:
+        """A function of many variables by its listed tuples; see `factor`."""
+        self.spend(tuples.size + len(scores))
+        return SparseTable(self.shape(scope), tuples, scores, default)
+
+    def factor(self, scope: tuple[int, ...], function: Function) -> None:
+        """Add a function of any number of variables; one or two make a table of it."""
+        if len(scope) > 2:
+            self._factors.append((scope, function))
+        else:
+            self.spend(product(self.shape(scope)))
+            self.add(scope, function.dense(self.shape(scope)))
 
     def constant(self, score: float) -> None:
         """Add a score that every labelling has."""
@@ -147,6 +193,7 @@ class Builder:
                 edge_table=number if len(used) else None,
                 n_states=self.n_states,
                 offset=self._offset,
+                factors=self._factors or None,
             )
         except MaxsumError as error:
             raise ParseError(str(error), path) from error

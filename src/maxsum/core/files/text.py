@@ -197,6 +197,10 @@ class Tokens:
         self._at += 1
         return self._tokens[self._at - 1]
 
+    def maybe(self) -> bytes | None:
+        """The next word, None at the end of the file."""
+        return self.next("") if self._at < len(self._tokens) or self._fill() else None
+
     def end(self, what: str) -> None:
         """Make sure that nothing follows."""
         if self._at < len(self._tokens) or self._fill():

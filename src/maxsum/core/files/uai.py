@@ -1,12 +1,14 @@
 r"""UAI files: a product of factors, :math:`\prod_a f_a(y_a)`, maximised; also used for sums of costs.
 
 Layout: ``MARKOV`` (or ``BAYES``), the number of variables, their domain sizes, the number of factors, a scope per factor
-(``arity v1 .. vk``), then per factor the number of its entries and the entries, the last variable fastest.
+(``arity v1 .. vk``), then per factor the number of its entries and the entries, the last variable fastest. Factors of three or more variables
+are factors of the `Problem`.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import BinaryIO
@@ -14,9 +16,10 @@ from typing import BinaryIO
 import numpy as np
 
 from ..errors import UnsupportedProblemError
+from ..factors import SparseTable, Table
 from ..problem import Problem
 from ..validation import LARGEST
-from .build import Builder, named
+from .build import Builder, counted, named, product
 from .text import Limits, Stream, Tokens, shown
 
 VALUES = ("probabilities", "costs", "scores")
@@ -25,6 +28,8 @@ _RANGE = {"probabilities": (0.0, float(np.finfo(np.float64).max)), "costs": (-LA
 _LOWEST_LOG = -708.0  # logarithm of the smallest float that has all its digits: probabilities below it would be written as 0
 # Factors that a constant may be written as, each within that range; more would be a file of nothing else.
 _CONSTANT_FACTORS = 1000
+MAX_TABLE = 1 << 20
+"""Entries of a table that a function without one (all different, a count, a sum, a list of tuples) may be written as: 20 MB of text."""
 
 
 def read(stream: Stream, limits: Limits, values: str) -> Problem:
@@ -41,10 +46,12 @@ def read(stream: Stream, limits: Limits, values: str) -> Problem:
     low, high = _RANGE[values]
     hint = ' If the file holds costs, read it with values="costs".' if values == "probabilities" else ""
     for i, scope in enumerate(scopes):
-        size = math.prod(builder.shape(scope))
+        size = product(builder.shape(scope))
         given = tokens.integer(f"the number of entries of factor {i}", low=0)
         if given != size:
-            tokens.fail(f"factor {i} (variables {named(scope)}) declares {given} entries, but its domains give {size}.")
+            tokens.fail(
+                f"factor {i} (variables {named(scope)}) declares {given} entries, but its domains give {counted(size)}."
+            )
         numbers = tokens.floats(size, f"an entry of factor {i}", low, high, hint, whole=values != "probabilities")
         builder.add(scope, _to_scores(numbers, values))
     tokens.end("the last factor")
@@ -54,14 +61,9 @@ def read(stream: Stream, limits: Limits, values: str) -> Problem:
 def _scope(tokens: Tokens, i: int, n_nodes: int) -> tuple[int, ...]:
     arity = tokens.integer(f"the arity of factor {i}", low=0, high=n_nodes)
     what = f"a variable of factor {i}"
-    scope = tuple(tokens.integer(what, low=0, high=n_nodes - 1) for _ in range(min(arity, 9)))
-    if arity > 2:
-        tokens.fail(
-            f"factor {i} has arity {arity} (variables {named(scope)}); wanted factors of at most 2 variables. "
-            "Convert it to pairwise form first."
-        )
-    if arity == 2 and scope[0] == scope[1]:
-        tokens.fail(f"factor {i} names variable {scope[0]} twice.")
+    scope = tuple(tokens.integer(what, low=0, high=n_nodes - 1) for _ in range(arity))
+    if len(set(scope)) < arity:
+        tokens.fail(f"factor {i} names variable {Counter(scope).most_common(1)[0][0]} twice.")
     return scope
 
 
@@ -82,12 +84,17 @@ class Writer:
     """
 
     def __init__(self, problem: Problem, values: str):
-        if len(problem.cliques):
-            raise UnsupportedProblemError(
-                f"UAI cannot hold the {len(problem.cliques)} associative cliques of the problem; save it as .npz."
-            )
         self._problem = problem
         self._values = values
+        self._terms = [(nodes.tolist(), function, f"factor {f}") for f, (nodes, function) in enumerate(problem.factors.items())]
+        self._terms += [(nodes, function, f"clique {c}") for c, (nodes, function) in enumerate(clique_tables(problem))]
+        for nodes, function, name in self._terms:
+            cells = product(problem.n_states[nodes].tolist())
+            if cells > MAX_TABLE and not isinstance(function, Table):
+                raise UnsupportedProblemError(
+                    f"{name} ({function!r}) has {counted(cells)} entries as a table, which is all that UAI can hold; wanted at most {MAX_TABLE}. "
+                    "Save it as .npz, .wcsp or .cfn."
+                )
         self._constants = [problem.offset] if problem.offset else []
         if values == "probabilities":
             self._constants = self._split(math.fsum([problem.offset, *(_top(scores) for _, scores in self._factors())]))
@@ -99,6 +106,8 @@ class Writer:
         for e, (u, v) in enumerate(p.graph.edges):
             table = p.tables[p.edge_table[e], : p.n_states[u], : p.n_states[v]]
             yield f"the table of edge {e} (nodes {u}-{v})", table * p.edge_weight[e]
+        for nodes, function, name in self._terms:
+            yield name, function.dense(tuple(p.n_states[nodes].tolist()))
 
     def _split(self, constant: float) -> list[float]:
         """The constant as a sum of numbers whose exponential a float64 can hold."""
@@ -127,11 +136,13 @@ class Writer:
         line("MARKOV")
         line(p.n_nodes)
         line(*p.n_states.tolist())
-        line(p.n_nodes + p.n_edges + len(self._constants))
+        line(p.n_nodes + p.n_edges + len(self._terms) + len(self._constants))
         for v in range(p.n_nodes):
             line(1, v)
         for u, v in p.graph.edges.tolist():
             line(2, u, v)
+        for nodes, _, _ in self._terms:
+            line(len(nodes), *nodes)
         for _ in self._constants:
             line(0)
         line()
@@ -145,6 +156,8 @@ class Writer:
 
         for t, w, (u, v) in zip(p.edge_table.tolist(), p.edge_weight.tolist(), p.graph.edges.tolist(), strict=True):
             file.write(edge_text(t, w, n_states[u], n_states[v]))
+        for nodes, function, _ in self._terms:
+            file.write(self._text(function.dense(tuple(p.n_states[nodes].tolist()))))
         for constant in self._constants:
             number = math.exp(constant) if self._values == "probabilities" else constant
             line(1)
@@ -156,6 +169,17 @@ class Writer:
         else:
             numbers = 0.0 - scores if self._values == "costs" else scores + 0.0
         return f"{scores.size}\n{' '.join(map(repr, numbers.ravel().tolist()))}\n".encode("ascii")
+
+
+def clique_tables(problem: Problem) -> Iterator[tuple[list[int], SparseTable]]:
+    """The associative cliques of a problem as lists of tuples: a weight where all nodes have the same label, 0 elsewhere."""
+    cliques = problem.cliques
+    for c in range(len(cliques)):
+        nodes = cliques.nodes[cliques.ptr[c] : cliques.ptr[c + 1]].tolist()
+        states = problem.n_states[nodes].tolist()
+        label = np.arange(min(states))
+        tuples = np.repeat(label[:, None], len(nodes), axis=1)
+        yield nodes, SparseTable(tuple(states), tuples, cliques.weights[c, label])
 
 
 def _top(scores: np.ndarray) -> float:
