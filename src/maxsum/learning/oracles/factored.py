@@ -27,6 +27,9 @@ class Tuning:
     cells: int = 2**20
     passes: int = 20  # of TRW-S for a plane or a first bracket: messages go on from the last call
     long_factor: int = 10  # times as many where brackets alone keep a gap open
+    # Labellings of an example that are tried again at other weights: where messages end without one that the constraints allow, they are the
+    # planes that the bound of the learner rests on.
+    remembered: int = 20
     search_seconds: float = 10.0  # of an exact search for one example, as for graphs without factors
 
 
@@ -62,6 +65,7 @@ class FactorOracle:
         )
         self.exact = bool(self.narrow[self.has].all()) and (self.plain is None or self.plain.exact)
         self.messages: dict[int, Any] = {}
+        self.found: dict[int, list[np.ndarray]] = {}
 
     def answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort, n_jobs: int) -> tuple[list[Key], np.ndarray]:
         """Labellings that the factors allow, with gaps from certificates."""
@@ -74,7 +78,9 @@ class FactorOracle:
         own = np.flatnonzero(self.has[examples])
         problems = augmented(self.model, self.design.loss, w, examples[own]) if len(own) else []
         items = list(zip(examples[own].tolist(), problems, strict=True))
-        for i, (key, gap) in zip(own.tolist(), thread_map(lambda item: self._one(item[0], item[1], effort), items, n_jobs), strict=True):
+        for i, (key, gap) in zip(
+            own.tolist(), thread_map(lambda item: self._one(item[0], item[1], effort), items, n_jobs), strict=True
+        ):
             keys[i], gaps[i] = key, gap
         return keys, gaps
 
@@ -93,7 +99,11 @@ class FactorOracle:
             found = TRWS(max_iter=self.tuning.passes * many).solve(problem, init)
         if found.messages is not None:
             self.messages[j] = found.messages
-        return possible(problem, found, truth)
+        known = self.found.setdefault(j, [])
+        labels, gap = possible(problem, found, truth, *known)
+        if not any(np.array_equal(labels, other) for other in (truth, *known)):
+            self.found[j] = [*known, labels][-self.tuning.remembered :]
+        return labels, gap
 
     def state(self) -> dict[str, np.ndarray]:
         """Messages of the oracle of examples without factors, for a checkpoint; those of factors are made anew."""
@@ -101,15 +111,18 @@ class FactorOracle:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """The state that `state` gave."""
-        self.messages = {}
+        self.messages, self.found = {}, {}
         if self.plain is not None and hasattr(self.plain, "restore") and state:
             self.plain.restore(state)
 
 
-def possible(problem: Problem, result: Result, truth: np.ndarray) -> tuple[np.ndarray, float]:
-    """Labels that the factors allow, and their gap: those of a result, or else the truth, of which the certificate says how far below
-    the best score it is at most. The gap is infinite without a certificate."""
-    if result.labels is not None and np.isfinite(result.score):
-        return result.labels, result.gap if result.certificate is not None else np.inf
-    truth = np.asarray(truth, dtype=np.int32)
-    return truth, np.inf if result.certificate is None else float(result.certificate.evaluate(problem, truth)[1])
+def possible(problem: Problem, result: Result, truth: np.ndarray, *known: np.ndarray) -> tuple[np.ndarray, float]:
+    """Labels that the factors allow, and their gap: those of a result, or the truth or other known ones where they score more; the certificate
+    says how far below the best score they are at most. The gap is infinite without a certificate."""
+    if result.labels is not None and result.gap == 0:
+        return result.labels, 0.0
+    others = [np.asarray(labels, dtype=np.int32) for labels in (truth, *known)]
+    best = max(others if result.labels is None else [result.labels, *others], key=problem.score)
+    if result.certificate is None:
+        return best, np.inf
+    return best, result.gap if best is result.labels else float(result.certificate.evaluate(problem, best)[1])
