@@ -57,12 +57,13 @@ class FactorOracle:
             bare = replace(model, data=replace(model.data, factors=None))
             self.plain = choose_oracle(bare, design, None) if exact else BracketOracle(bare, design)
         self.templates = model.problems(np.zeros(model.n_weights))
-        self.narrow = np.array(
-            [
-                exact and bool(own) and has_small_width(problem, tuning.cells)
-                for own, problem in zip(self.has, self.templates, strict=True)
-            ]
-        )
+        eliminate = JunctionTree(max_cells=tuning.cells)
+        self.narrow = self.has.copy()
+        for j, problem in enumerate(self.templates):
+            small = exact and self.has[j] and has_small_width(problem, tuning.cells)
+            self.narrow[j] = small and bool(
+                eliminate.supports(problem)
+            )  # which leaves orders and the lifted form with the template
         self.exact = bool(self.narrow[self.has].all()) and (self.plain is None or self.plain.exact)
         self.messages: dict[int, Any] = {}
         self.found: dict[int, list[np.ndarray]] = {}
