@@ -4,7 +4,10 @@ Exactly one verb in each sentence
 
 A constraint over all words of a sentence is no sum over neighbours, so no chain can learn it. As a factor of each sample it holds in every
 prediction, and training compares the truth with labellings that keep it. Here with synthetic sentences of five tags, three ways: without the
-constraint, with the constraint in prediction alone, and in training as well.
+constraint, with the constraint in prediction alone, and in training as well. It is the prediction that gains here (about two points over five
+seeds); training with the constraint as well changes the result by a point up or down, by the seed.
+
+Run: ``python examples/one_verb.py``
 """
 
 import numpy as np
