@@ -77,6 +77,12 @@ TABLE: tuple[Row, ...] = (
 )
 
 
+def is_easy(problem: Problem) -> bool:
+    """Whether the table has an exact solver for the problem: one of its rows, or nothing but nodes."""
+    plain = not problem.n_edges and not len(problem.cliques) and not len(problem.factors)
+    return plain or any(row.fits(problem) for row in TABLE)
+
+
 def solve(
     problem: Problem,
     solver: Solver | str | None = None,

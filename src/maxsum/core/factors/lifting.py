@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +54,32 @@ class Lifted:
             found = complete(labels[nodes])
             full[first : first + len(found)] = found
         return full
+
+    def with_scores(self, problem: Problem) -> Lifted:
+        """The lifted form of a problem with the same graph, factors and numbers of labels, and other scores of nodes and edges."""
+        from ..problem import Problem
+
+        if not self.private:  # tables of its own edges hold what factors forbid
+            return _lift(problem)
+        old, n_given, size = self.problem, len(self.given.tables), self.problem.n_labels
+        unary = old.unary.copy()
+        unary[: problem.n_nodes, : problem.n_labels] = problem.unary
+        bank = np.zeros((len(problem.tables) + len(old.tables) - n_given, size, size))
+        bank[: len(problem.tables), : problem.n_labels, : problem.n_labels] = problem.tables
+        bank[len(problem.tables) :] = old.tables[n_given:]
+        links = old.edge_table[problem.n_edges :] + np.int32(len(problem.tables) - n_given)
+        lifted = Problem._trusted(
+            graph=old.graph,
+            unary=unary,
+            tables=bank,
+            edge_table=np.concatenate([problem.edge_table, links]).astype(np.int32),
+            edge_weight=np.concatenate([problem.edge_weight, old.edge_weight[problem.n_edges :]]),
+            n_states=old.n_states,
+            cliques=old.cliques,
+            offset=problem.offset,
+        )
+        lifted.__dict__["_given"] = problem
+        return replace(self, given=problem, problem=lifted)
 
     def messages_up(self, messages: Messages) -> Messages:
         """Messages of the given problem as those of the lifted one: with the same bound where every factor is one extra node."""
