@@ -16,7 +16,7 @@ With :math:`c_k` the number of variables that have the value k, and ``cost`` per
 ``wvarsum``, ``wvaramong``                 hard; compared with the last variable
 ``knapsack``, ``knapsackp``,               hard: the sum of weights of the values that variables have is at least the capacity
 ``knapsackv``
-``knapsackc``                              the same, and of each list of ``variable value`` at most one holds
+``knapsackc``                              ``knapsackp``, and of each list of ``variable value`` at most one holds (as toulbar2 1.4 reads it)
 ``clique``                                 hard: at most one variable has one of its values
 ``>=`` ``>`` ``<=`` ``<`` ``=`` ``disj``   functions of two variables
 ``sdisj``

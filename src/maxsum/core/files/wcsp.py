@@ -252,14 +252,10 @@ class _Globals:
     def _knapsack(self, title: str, keyword: str, scope: tuple[int, ...]) -> None:
         capacity = self._number(title)
         n = len(scope)
-        if keyword in ("knapsack", "knapsackc"):
-            weights = [self._number(title) for _ in range(n)]
-            self._post.weighted(title, scope, [(i, 1, w) for i, w in enumerate(weights)], capacity)
-            for _ in range(self._tokens.integer(f"the number of lists of {title}", low=0) if keyword == "knapsackc" else 0):
-                self._post.at_most_one(title, scope, self._pairs(title, scope))
-            return
         listed = []
-        if keyword == "knapsackv":
+        if keyword == "knapsack":
+            listed = [(i, 1, self._number(title)) for i in range(n)]
+        elif keyword == "knapsackv":
             place = {v: i for i, v in enumerate(scope)}
             for _ in range(self._tokens.integer(f"the number of triplets of {title}", low=0)):
                 listed.append((self._place(title, place), self._number(title), self._number(title)))
@@ -268,6 +264,8 @@ class _Globals:
                 for _ in range(self._tokens.integer(f"the number of values of {title}", low=0)):
                     listed.append((i, self._number(title), self._number(title)))
         self._post.weighted(title, scope, listed, capacity)
+        for _ in range(self._tokens.integer(f"the number of lists of {title}", low=0) if keyword == "knapsackc" else 0):
+            self._post.at_most_one(title, scope, self._pairs(title, scope))
 
     def _pairs(self, title: str, scope: tuple[int, ...]) -> list[tuple[int, list[int]]]:
         place = {v: i for i, v in enumerate(scope)}
