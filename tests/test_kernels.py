@@ -148,6 +148,21 @@ def test_arrays_are_checked_at_the_border():
         kernels.simplex.project(good, n_states.astype(np.int64), good)
 
 
+def test_scores_of_a_box_are_written_where_they_may_be():
+    """``restrict`` writes into its first argument alone, and says where it cannot."""
+    base, domain = RANDOM.standard_normal((3, 2)), np.array([[1, 0], [1, 1], [0, 1]], dtype=np.uint8)
+    unary, before = np.zeros((3, 2)), base.copy()
+    kernels.search.restrict(unary, base, domain)
+    np.testing.assert_array_equal(unary, np.where(domain, base, -np.inf))
+    np.testing.assert_array_equal(base, before)
+    unary.flags.writeable = False
+    with pytest.raises(TypeError):
+        kernels.search.restrict(unary, base, domain)
+    for bad in (np.zeros((2, 2)), np.zeros((3, 3)), base):
+        with pytest.raises(ValueError, match="unary"):
+            kernels.search.restrict(bad, base, domain)
+
+
 @pytest.mark.skipif(not kernels.is_new_processor(), reason="this processor runs the baseline anyway")
 def test_the_baseline_gives_the_same_bits():
     """Processors without AVX2 get another build of the same sources; no sum is regrouped in either."""
