@@ -309,9 +309,7 @@ class _Search:
 
     def shrink(self, domain: np.ndarray, messages: Messages) -> float:
         slack, queue, queued, hard, box = self.scratch
-        return kernels.shrink(
-            self.net, self.unary, self.base, domain, *messages, self.target, slack, queue, queued, hard, box
-        )
+        return kernels.shrink(self.net, self.unary, self.base, domain, *messages, self.target, slack, queue, queued, hard, box)
 
     def visit(self, box: _Box) -> bool:
         """Close the box on top of the stack or put its two halves in its place (in one step: ``Ctrl-C`` loses no box).
