@@ -231,7 +231,7 @@ def test_factors_are_checked_as_those_of_problems() -> None:
         ms.GraphSample(np.eye(3), graph, factors=[([0, 1], np.full((2, 2), np.nan))])
     wide = ms.GraphSample(np.eye(3), graph, factors=[([0, 1], np.zeros((3, 3)))])
     with pytest.raises(
-        InvalidSampleError, match="sample 0: factor 0 has a table of shape .*numbers of classes, in their order"
+        InvalidSampleError, match=r"sample 0: factor 0 has a table of shape .*numbers of classes, in their order"
     ):
         ms.GraphLabeler().fit([wide], [[0, 1, 1]])
     assert "1 factors" in repr(wide)
