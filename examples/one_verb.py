@@ -4,8 +4,9 @@ Exactly one verb in each sentence
 
 A constraint over all words of a sentence is no sum over neighbours, so no chain can learn it. As a factor of each sample it holds in every
 prediction, and training compares the truth with labellings that keep it. Here with synthetic sentences of five tags, three ways: without the
-constraint, with the constraint in prediction alone, and in training as well. It is the prediction that gains here (about two points over five
-seeds); training with the constraint as well changes the result by a point up or down, by the seed.
+constraint, with the constraint in prediction alone, and in training as well. Means over five seeds, with 20 training
+sentences, noise 0.6 or 0.9 and C 0.1 or 1: the constraint in prediction gains 0.6 to 2.1 points, and training with it as well between -0.5 and
++1.0 more.
 
 Run: ``python examples/one_verb.py``
 """

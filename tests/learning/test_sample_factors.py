@@ -19,6 +19,7 @@ from maxsum.learning.oracles.factored import FactorOracle
 from maxsum.models import GraphModel
 from maxsum.models.second_order import second_order
 from maxsum.storage.format import fingerprint
+from maxsum.storage.loading import verify_model
 from maxsum.storage.training import save_training
 
 C, SIZE = 0.7, 3
@@ -265,6 +266,10 @@ def test_nothing_is_lost_on_the_way_to_files(case: Case, tmp_path) -> None:
     loaded = ms.load_model(tmp_path / "net.maxsum")
     for one, other in zip(loaded.predict(case.samples), net.predict(case.samples), strict=True):
         assert one.tolist() == other.tolist()
+    # the proof in the file is about data with factors, and about no others
+    verify_model(tmp_path / "net.maxsum", case.samples, case.labels)
+    with pytest.raises(ms.MaxsumError):
+        verify_model(tmp_path / "net.maxsum", [replace(own, factors=None) for own in case.samples], case.labels)
 
 
 def test_an_oracle_that_breaks_constraints_is_refused(case: Case) -> None:
