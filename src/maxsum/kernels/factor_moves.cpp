@@ -68,7 +68,7 @@ class Moves {
                 const i64 n = last - first;
                 i32 *own = distance.data() + distance_at[f];
                 for (i64 i = first; i < last; i++) count[at[f]] += net.counted(i, labels[net.nodes[i]]) != 0;
-                for (i64 c = 0; c <= n; c++) own[c] = score[c] > -INF ? 0 : c > 0 ? own[c - 1] + 1 : i32(n) + 1;
+                for (i64 c = 0; c <= n; c++) own[c] = score[c] > -INF ? 0 : c > 0 ? std::min(own[c - 1], i32(n)) + 1 : i32(n) + 1;
                 for (i64 c = n - 1; c >= 0; c--) own[c] = std::min(own[c], own[c + 1] + 1);
             } else if (kind == AGREEMENT || kind == ALL_DIFFERENT) {
                 for (i64 i = first; i < last; i++) count[at[f] + labels[net.nodes[i]]] += 1;

@@ -11,7 +11,8 @@
 //
 // Factors for which one member costs as much as all are shared out at once where the pass reaches their last member: phi_i + theta_i of all members
 // go in, and each member takes the n-th part of its max-marginal. Before, the maxima of factor and members sum to no less than the maximum M of their
-// sum; after, the factor has M and the members 0 at most. Until then a share of theta_v for such a factor stays at v.
+// sum; after, the factor has M and the members 0 at most (up to constants between the two). Until then a share of theta_v for such a factor stays at
+// v.
 //
 // A label that is impossible in a factor, but not forbidden at the node, is kept as bad for the node as it was or as the worst possible label,
 // whichever is worse: messages stay finite, and the bound does not rise.
@@ -161,7 +162,13 @@ class Pass {
             const double *from = psi.data() + i * n_labels, *most = mu.data() + i * n_labels;
             double *own = row(first + i), worst = peak;
             for (i64 k = 0; k < n_labels; k++) worst = most[k] > -INF ? std::min(worst, most[k]) : worst;
-            for (i64 k = 0; k < n_labels; k++) own[k] = from[k] + part * (peak - (most[k] > -INF ? most[k] : worst));
+            double least = INF; // a constant goes back to the node, so that messages do not drift
+            for (i64 k = 0; k < n_labels; k++) {
+                own[k] = from[k] + part * (peak - (most[k] > -INF ? most[k] : worst));
+                least = own[k] > -INF ? std::min(least, own[k]) : least;
+            }
+            for (i64 k = 0; k < n_labels; k++) own[k] -= least;
+            top[f] -= least;
         }
         room.poll(u64(n));
     }
