@@ -100,7 +100,7 @@ class JunctionTree(Solver):
         run.certify(measure(problem, zero), MessageCertificate(zero))
         done = False
         try:
-            done = _Elimination(problem, order).solve(run)
+            done = Elimination(problem, order).solve(run)
         finally:
             if not done:
                 net = prepare(problem).net
@@ -109,7 +109,12 @@ class JunctionTree(Solver):
 
 def has_small_width(problem: Problem, max_cells: float) -> bool:
     """What `JunctionTree.supports` says, without the width of what it refuses."""
-    return not _too_wide(problem, max_cells) and _order(problem, max_cells) is not None
+    return narrow_order(problem, max_cells) is not None
+
+
+def narrow_order(problem: Problem, max_cells: float) -> EliminationOrder | None:
+    """An order with at most so many table entries of all bags together; None if none is found. Kept with the problem."""
+    return None if _too_wide(problem, max_cells) else _order(problem, max_cells)
 
 
 def affordable_order(problem: Problem, seconds: float) -> EliminationOrder | None:
@@ -208,7 +213,7 @@ def _band(problem: Problem) -> list[int]:
     return found
 
 
-class _Elimination:
+class Elimination:
     """One run: for each node the terms whose first eliminated node it is, then the messages that reach it."""
 
     def __init__(self, problem: Problem, order: EliminationOrder):
