@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -79,6 +79,8 @@ def solve(
     time_limit: float | None = None,
     init: Any = None,
     callback: Callback | None = None,
+    fixed: Mapping[int, int] | None = None,
+    allowed: Any = None,
 ) -> Result:
     """Find the best labelling, with a proof of how good it is.
 
@@ -105,9 +107,14 @@ def solve(
         Seconds for everything. Without one only the exact search of row 5, whose time may be exponential, is limited: to 60
         seconds, and to 10 for more than 300 nodes; the answer then says ``stalled``.
     init : Result, Messages or ndarray, optional
-        Warm start.
+        Warm start: the result, or messages, of this or a changed problem. `Result.message` says what bound they gave at the start.
     callback : callable, optional
         Called with a `TracePoint` at each step; a true return value stops the run.
+    fixed : dict, optional
+        ``{node: label}`` that the labelling must have.
+    allowed : ndarray of bool, shape (n_nodes, K), or dict, optional
+        Labels that nodes may have, as a mask or as ``{node: labels}``. With ``fixed`` or ``allowed`` the answer and its certificate are about
+        ``problem.restrict(fixed, allowed)``: ``result.verify(problem.restrict(fixed, allowed))``.
 
     Returns
     -------
@@ -124,6 +131,12 @@ def solve(
         raise InvalidProblemError(f"solve() was given a {type(problem).__name__}, wanted a maxsum.Problem.")
     check_value("time_limit", time_limit, TIME_LIMIT)
     check_value("gap", gap, Maybe(RELATIVE_GAP))
+    if fixed is not None or allowed is not None:
+        result = solve(
+            problem.restrict(fixed, allowed), solver, gap=gap, time_limit=time_limit, init=init, callback=callback
+        )
+        said = "Labels were fixed or left out: the certificate is for problem.restrict(fixed, allowed)."
+        return replace(result, message=f"{result.message} {said}")
     clock = Clock(time_limit)
     if solver is not None:
         return _named(solver, time_limit).solve(problem, init, callback, gap=gap)
