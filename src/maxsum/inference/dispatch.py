@@ -15,7 +15,7 @@ from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, Maybe, check_value
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
 from ..executors.clock import Clock
-from .base import Callback, Run, Solver
+from .base import KEPT, Callback, Run, Solver
 from .exact.junction import JunctionTree, affordable_order, elimination_seconds, has_small_width
 from .exact.maxflow import MaxFlow
 from .exact.search import BranchAndBound
@@ -132,9 +132,7 @@ def solve(
     check_value("time_limit", time_limit, TIME_LIMIT)
     check_value("gap", gap, Maybe(RELATIVE_GAP))
     if fixed is not None or allowed is not None:
-        result = solve(
-            problem.restrict(fixed, allowed), solver, gap=gap, time_limit=time_limit, init=init, callback=callback
-        )
+        result = solve(problem.restrict(fixed, allowed), solver, gap=gap, time_limit=time_limit, init=init, callback=callback)
         said = "Labels were fixed or left out: the certificate is for problem.restrict(fixed, allowed)."
         return replace(result, message=f"{result.message} {said}")
     clock = Clock(time_limit)
@@ -186,11 +184,14 @@ class _Stages:
         self.gap = (_TUNING.large_gap if self.large else 0.0) if gap is None else gap
         self.rest = clock
         self.why = f"row {len(TABLE) + 2} (general)"
+        self.kept = ""  # what the messages of the caller gave, in words
 
     def run(self, init: Any) -> Result:
         """Message passing, the linear program, and what pays after them."""
         problem = self.problem
         best = TRWS(time_limit=_left(self.clock)).solve(problem, init, self.callback, gap=self.gap)
+        if KEPT in best.message:
+            self.kept = best.message[best.message.index(KEPT) - 1 :]
         if self.is_proven(best) or _was_stopped(best) or best.termination == Termination.time_limit:
             return self.answer(best, best)
         self.why += f": TRWS left a gap of {best.gap:.3g}"
@@ -255,7 +256,8 @@ class _Stages:
     def answer(self, best: Result, last: Result) -> Result:
         """The result, with the rows and stages in its message."""
         between = ": " if self.why.endswith(")") else "; "
-        return replace(best, message=f"{self.why}{between}{last.message}")
+        kept = "" if KEPT in last.message else self.kept
+        return replace(best, message=f"{self.why}{between}{last.message}{kept}")
 
     def is_proven(self, result: Result) -> bool:
         """Whether there is nothing left to do: a gap below the resolution is rounding, which no search takes away."""

@@ -77,16 +77,17 @@ class Ranking(ABC):
         "As good" is what `core.certificates.scale.tolerance` means by optimal, or within the relative ``gap``.
         """
         rest = self.evaluate(problem, labels)
-        count = _count(problem, labels, rest, gap)
+        count = count_proven(problem, labels, rest, gap)
         if count < len(labels) and labels.size * problem.n_labels <= _EXACT_CELLS:
             least = Rest(rest.bound, rest.least, rest.least)
-            exact = self.evaluate_exactly(problem, labels) if _count(problem, labels, least, gap) > count else None
+            exact = self.evaluate_exactly(problem, labels) if count_proven(problem, labels, least, gap) > count else None
             if exact is not None:
-                rest, count = exact, _count(problem, labels, exact, gap)
+                rest, count = exact, count_proven(problem, labels, exact, gap)
         return rest, count
 
 
-def _count(problem: Problem, labels: np.ndarray, rest: Rest, gap: float) -> int:
+def count_proven(problem: Problem, labels: np.ndarray, rest: Rest, gap: float) -> int:
+    """How many labellings, from the first on, are each at least as good as all that is not listed; see `Ranking.judge`."""
     for i, y in enumerate(labels):
         above = rest.gaps[i]
         if problem.step and np.isfinite(above):
@@ -141,7 +142,7 @@ class EliminationRanking(Ranking):
             if bag is None or not np.isfinite(bag.top()):
                 return _unknown(k)
             place = n - 1 - bag.number
-            at = (slice(None), *(labels[:, w] for w in bag.nodes[1:]))
+            at: tuple[Any, ...] = (slice(None), *(labels[:, w] for w in bag.nodes[1:]))
             value = bag.value[at] if len(at) > 1 else np.repeat(bag.value[:, None], k, axis=1)
             size = bag.size[at[1:]] if bag.size.ndim else bag.size
             off = bag.unit * (2 * np.abs(np.where(np.isfinite(value), value, 0.0)) + size + 2 * bag.raised)
@@ -188,7 +189,9 @@ class EliminationRanking(Ranking):
         for j in range(k):
             prefix = 0
             for place in range(n):
-                alternatives = [x for x, taken in zip(values[j, place], tree.used[j, place], strict=True) if x is not None and not taken]
+                alternatives = [
+                    x for x, taken in zip(values[j, place], tree.used[j, place], strict=True) if x is not None and not taken
+                ]
                 if alternatives:
                     found = prefix + max(alternatives) + suffix[place + 1]
                     best = found if best is None else max(best, found)
@@ -233,6 +236,8 @@ class BoxRanking(Ranking):
         All nodes, each once.
     messages : tuple of Messages
         One set for each listed labelling.
+    around : tuple of Certificate or None
+        For each listed labelling, of the box that it was the best of: it bounds all boxes that branch off inside.
     solved : mapping of (row, depth) to Certificate
         For the box that branches off labelling ``row`` after ``depth`` nodes: a certificate for the problem restricted to it, or to a larger box.
     empty : Certificate or None
@@ -241,6 +246,7 @@ class BoxRanking(Ranking):
 
     order: tuple[int, ...]
     messages: tuple[Messages, ...]
+    around: tuple[Certificate | None, ...]
     solved: Mapping[tuple[int, int], Certificate]
     empty: Certificate | None = None
 
@@ -248,18 +254,25 @@ class BoxRanking(Ranking):
         k, n = labels.shape
         if not k:
             return Rest(np.inf if self.empty is None else self.empty.bound(problem), np.zeros(0), np.zeros(0))
-        if sorted(self.order) != list(range(n)) or len(self.messages) != k:
+        if sorted(self.order) != list(range(n)) or {len(self.messages), len(self.around)} != {k}:
             raise CertificateError("the order of the proof does not list every node once, or messages are missing.")
         order = np.array(self.order, dtype=np.int64)
         tree, own, bound = prefixes(labels, order, problem.n_labels), own_labels(problem), -np.inf
         for j in range(k):
             found = branch_bounds(problem, self.messages[j], order, labels[j], tree.used[j])
-            for depth in np.flatnonzero(tree.first[j] & (found > -np.inf)).tolist():
+            found = np.where(tree.first[j], found, -np.inf)
+            outside = self.around[j]
+            if outside is not None and found.max(initial=-np.inf) > bound:
+                # all these boxes begin as the labelling does, up to its first own prefix
+                depth = int(np.argmax(tree.first[j]))
+                mask = box_mask(own, order, labels[j], depth, np.zeros(problem.n_labels, dtype=bool))
+                found = np.minimum(found, certificate_bound(problem, mask, outside))
+            for depth in np.flatnonzero(found > -np.inf).tolist():
                 certificate = self.solved.get((j, depth))
                 if certificate is not None and found[depth] > bound:
                     mask = box_mask(own, order, labels[j], depth, tree.used[j, depth])
                     found[depth] = min(found[depth], certificate_bound(problem, mask, certificate))
-            bound = max(bound, float(np.where(tree.first[j], found, -np.inf).max(initial=-np.inf)))
+            bound = max(bound, float(found.max(initial=-np.inf)))
         if problem.step and np.isfinite(bound):
             bound = float(np.floor(bound))
         gaps = np.array([bound - problem.score(y) for y in labels])

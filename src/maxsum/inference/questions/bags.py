@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -171,7 +172,8 @@ class BagTree(Elimination):
         separator = self.order.separators[i]
         if not separator:
             return np.broadcast_to(self.rest[i][:, None], (len(self.rest[i]), len(labels)))
-        return self.rest[i][(slice(None), *(labels[:, w] for w in separator))]
+        at: tuple[Any, ...] = (slice(None), *(labels[:, w] for w in separator))
+        return self.rest[i][at]
 
     def draw(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
         """Independent samples (n_samples, n_nodes), each with its probability; after a pass with `log_sum`."""

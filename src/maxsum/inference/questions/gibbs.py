@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...core.errors import InfeasibleError
@@ -30,7 +32,9 @@ class GibbsChains:
         if result.guarantee == Guarantee.infeasible:
             raise InfeasibleError("no labelling satisfies the hard constraints of the problem, so there is nothing to sample.")
         if result.labels is None or not np.isfinite(result.score):
-            raise InfeasibleError("no labelling of finite score was found to start from; give solve() more time to find out why.")
+            raise InfeasibleError(
+                "no labelling of finite score was found to start from; give solve() more time to find out why."
+            )
         self.problem, self.random = problem, random
         self.labels = np.repeat(np.array(result.labels)[None], n_chains, axis=0)
         self._classes = [self._incident(nodes) for nodes in _colours(problem)]
@@ -52,7 +56,8 @@ class GibbsChains:
                 tables = problem.tables.transpose(0, 2, 1) if turned else problem.tables
                 # rows of tables at the labels of the other ends, shape (chains, edges, K)
                 rows = tables.transpose(0, 2, 1)[problem.edge_table[edges], labels[:, other]]
-                np.add.at(field, (slice(None), at), rows * problem.edge_weight[edges, None])
+                place: Any = (slice(None), at)
+                np.add.at(field, place, rows * problem.edge_weight[edges, None])
             self._add_cliques(nodes, field)
             chance = np.exp(field - field.max(axis=2, keepdims=True))
             heap = chance.cumsum(axis=2)

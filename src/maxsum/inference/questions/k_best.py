@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.certificates.dual import centred_score
-from ...core.certificates.ranking import Ranking
+from ...core.certificates.ranking import Ranking, count_proven
 from ...core.certificates.scale import score_rounding
 from ...core.errors import CertificateError
 from ...core.parameters import RELATIVE_GAP, TIME_LIMIT, Maybe, WholeNumber, check_value
@@ -27,6 +27,10 @@ class Tuning:
     # Labellings that may be passed over in all, as too near to those before: a few seconds on a hundred nodes. Each takes a
     # place in the proof, whose check compares all pairs of them.
     most_passed: int = 1000
+    # Seconds for solving boxes where no limit is given: as long as `solve` searches.
+    box_seconds: float = 60.0
+    # Share of a time limit for solving boxes; the rest is kept for the proof, whose searches are evaluated again.
+    box_share: float = 0.6
 
 
 _TUNING = Tuning()
@@ -96,9 +100,9 @@ class KBest:
             for rows in (self.labels, self.passed)
         )
         for i, (labels, score) in enumerate(zip(y, self.scores, strict=True)):
-            found = problem.score(labels)
-            if not abs(found - score) <= score_rounding(problem, labels):
-                raise CertificateError(f"labelling {i} is said to have the score {score}, but has {found}.")
+            own = problem.score(labels)
+            if not abs(own - score) <= score_rounding(problem, labels):
+                raise CertificateError(f"labelling {i} is said to have the score {score}, but has {own}.")
         found = _judge(problem, y, passed, self._rank, self._proof, self.gap, self.diverse)
         if not found.bound <= self.bound:
             raise CertificateError(f"the claimed bound of the rest is {self.bound}, but the proof gives only {found.bound}.")
@@ -118,10 +122,9 @@ def _judge(
     inverse = np.empty(len(rank), dtype=np.int64)
     inverse[rank] = np.arange(len(rank))
     rest, _ = proof.judge(problem, given[inverse], gap)
-    # Gaps by score rather than by place: rows of the proof come in the order of discovery.
-    gaps = rest.gaps[rank]
-    sorted_proof = _Known(rest._replace(gaps=gaps[: len(labels)], least=gaps[: len(labels)]))
-    _, proven = sorted_proof.judge(problem, labels, gap)
+    # Rows of the proof come in the order of discovery, those of the list by score.
+    gaps = rest.gaps[rank][: len(labels)]
+    proven = count_proven(problem, labels, rest._replace(gaps=gaps, least=gaps), gap)
     relative = np.array([centred_score(problem, y) for y in given])
     for i in range(proven):
         later = list(range(i + 1, len(given)))
@@ -134,17 +137,6 @@ def _judge(
         if later and relative[later].max() > relative[i] + room:
             return KBestVerification(rest.bound, i)
     return KBestVerification(rest.bound, proven)
-
-
-class _Known(Ranking):
-    """A rest that was evaluated already."""
-
-    def __init__(self, rest):  # type: ignore[no-untyped-def]
-        self.rest = rest
-
-    def evaluate(self, problem, labels):  # type: ignore[no-untyped-def]
-        """The rest as it is."""
-        return self.rest
 
 
 def k_best(
@@ -170,7 +162,8 @@ def k_best(
         constraint in place of a penalty). The order is gone through as without it, and labellings that are too near are passed over:
         at most 1000, then the list ends, and says so.
     time_limit : float, optional
-        Seconds; when they are over the list has what is known, and ``proven`` tells how much of its order is.
+        Seconds; when they are over the list has what is known, and ``proven`` tells how much of its order is. Without a limit boxes are
+        solved for 60 seconds.
     gap : float, optional
         Relative gap within which each position is proven; 0 by default.
 
@@ -196,6 +189,7 @@ def k_best(
     if order is not None:
         source, how = BagEnumeration(problem, order), f"dynamic programming over bags of at most {order.width + 1} nodes"
     else:
+        clock = Clock(_TUNING.box_seconds if time_limit is None else _TUNING.box_share * time_limit)
         source, how = BoxEnumeration(problem, gap, clock), "Lawler's partition into boxes"
     listed, passed, why = _collect(source, int(k), diverse, clock)
     source.settle()

@@ -139,9 +139,7 @@ def _estimated(problem: Problem, time_limit: float | None) -> Marginals:
     if sums.lower is None:
         raise InfeasibleError("no labelling of finite score was found, so there is nothing to estimate probabilities from.")
     field = sums.lower
-    return Marginals(
-        field.node, False, "marginals: an estimate, those of structured mean field.", _edges=lambda: field.edge
-    )
+    return Marginals(field.node, False, "marginals: an estimate, those of structured mean field.", _edges=lambda: field.edge)
 
 
 def _sampled(problem: Problem, n_sweeps: int, random: np.random.Generator) -> Marginals:

@@ -173,7 +173,9 @@ def _value(problem: Problem, node: np.ndarray, edge: np.ndarray, outer: np.ndarr
     shared[outer] = 0.0
     terms.append(-shared)
     cliques = problem.cliques
-    terms += [np.array([float((cliques.weights[c] * node[cliques.members(c)].prod(axis=0)).sum())]) for c in range(len(cliques))]
+    terms += [
+        np.array([float((cliques.weights[c] * node[cliques.members(c)].prod(axis=0)).sum())]) for c in range(len(cliques))
+    ]
     total = np.longdouble(problem.offset) + sum(part.sum(dtype=np.longdouble) for part in terms)
     size = abs(problem.offset) + sum(float(np.abs(part).sum()) for part in terms)
     # Marginals of the kernels sum to 1 up to some units of rounding for each label and node on the way through a forest.
