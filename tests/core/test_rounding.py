@@ -8,8 +8,8 @@ from factories.problems import random_problem
 from reference.enumeration import every_labelling
 
 import maxsum as ms
+from maxsum.core.certificates.persistency import excluded_labels, fixed_nodes
 from maxsum.core.errors import InvalidParameterError, InvalidProblemError, NotAssociativeError
-from maxsum.core.persistency import excluded_labels, fixed_nodes
 from maxsum.core.rounding import expected_rounding, guaranteed_score, nearest, sample_rounding
 from maxsum.inference import TRWS, LinearProgram
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.persistency import fixed_nodes
+from maxsum.core.certificates.persistency import fixed_nodes
 from maxsum.inference import TRWS
 from maxsum.inference.prepare import prepare
 from maxsum.inference.relaxations.grid_passes import Tuning, strip_passes, strips

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.errors import CertificateError
+from ..core.errors import CertificateError, InvalidParameterError
 from ..core.result import Guarantee, Result
 from .common import (
     CLAIM_FAILED,
@@ -20,7 +20,6 @@ from .common import (
     JsonOption,
     exit_codes,
     is_model,
-    known_solver,
 )
 from .datasets import datasets
 from .learning import bench, evaluate, fit, predict, report, verify_fitted
@@ -96,25 +95,42 @@ def solve(
     solver: Annotated[str | None, typer.Option(metavar="NAME", help="A solver that `maxsum info FILE` lists.")] = None,
     gap: Annotated[float | None, typer.Option(metavar="G", min=0.0, help="Stop at a proven relative gap of G.")] = None,
     time_limit: LimitOption = None,
+    k: Annotated[
+        int, typer.Option("--k", metavar="K", min=1, help="The K best labellings, with the proof of their order.")
+    ] = 1,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the solver, as max_iter=500; may be repeated.")
+    ] = None,
     values: ValuesOption = None,
     format: FormatOption = None,
     evidence: EvidenceOption = None,
     json: JsonOption = False,
-    out: Annotated[Path | None, typer.Option(metavar="ANSWER", help="Write labelling and proof for `maxsum verify`.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="ANSWER", help="Write labelling and proof for `maxsum verify`; or FILE.MPE, the labelling."),
+    ] = None,
     progress: Annotated[
         bool | None, typer.Option("--progress/--no-progress", help="A live line on stderr; on a terminal by default.")
     ] = None,
 ) -> None:
     """Find the best labelling of a problem, and prove how good it is. Ctrl-C gives the best so far."""
+    from ..core.files.uai_answers import MPE, answer_kind, write_mpe
     from . import show
     from .progress import Progress
+    from .questions.commands import chosen_solver, show_k_best
 
     with exit_codes():
         problem = _read(file, format, values, evidence)
-        chosen = None if solver is None else known_solver(solver)
+        chosen = chosen_solver(solver, option or [])
+        if k > 1:
+            if chosen is not None:
+                raise InvalidParameterError("--k chooses its own way; leave --solver out.")
+            raise typer.Exit(OK if show_k_best(problem, k, gap, time_limit, file, json, out) else NO_LABELLING)
         with Progress(not json if progress is None else progress, time_limit, force=bool(progress)) as line:
             result = _solve(problem, chosen, time_limit, line, gap)
-        if out is not None:
+        if out is not None and answer_kind(out) == MPE:
+            write_mpe(out, result.labels)
+        elif out is not None:
             from ..core.certificates.answers import save_answer
 
             save_answer(out, result)
@@ -167,6 +183,64 @@ def verify(
         else:
             show.print_verification(claim, proven, fault, costs=_in_costs(file, format, values))
     raise typer.Exit(OK if proven is not None else CLAIM_FAILED)
+
+
+class Marginals(StrEnum):
+    """How probabilities are found."""
+
+    auto = "auto"
+    gibbs = "gibbs"
+
+
+class Sampling(StrEnum):
+    """How labellings are drawn."""
+
+    exact = "exact"
+    gibbs = "gibbs"
+
+
+SeedOption = Annotated[int | None, typer.Option("--random-state", metavar="N", min=0, help="For the same draws again.")]
+
+
+@app.command(epilog=EXIT_CODES)
+def marginals(
+    file: ProblemFile,
+    method: Annotated[Marginals, typer.Option(help="auto is exact where that is possible; gibbs samples.")] = Marginals.auto,
+    random_state: SeedOption = None,
+    time_limit: LimitOption = None,
+    values: ValuesOption = None,
+    format: FormatOption = None,
+    evidence: EvidenceOption = None,
+    json: JsonOption = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write FILE.MAR (probabilities) or FILE.PR (log10 of Z).")
+    ] = None,
+) -> None:
+    """Probabilities of the labels of each node, and the logarithm of the sum of all exponentiated scores; exact where possible."""
+    from .questions.commands import show_marginals
+
+    with exit_codes():
+        show_marginals(_read(file, format, values, evidence), method.value, random_state, time_limit, file, json, out)
+
+
+@app.command(epilog=EXIT_CODES)
+def sample(
+    file: ProblemFile,
+    n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="How many labellings.")] = 1,
+    method: Annotated[
+        Sampling, typer.Option(help="exact refuses graphs that are too wide; gibbs is never exact.")
+    ] = Sampling.exact,
+    random_state: SeedOption = None,
+    values: ValuesOption = None,
+    format: FormatOption = None,
+    evidence: EvidenceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Draw labellings with their probabilities."""
+    from .questions.commands import show_samples
+
+    with exit_codes():
+        show_samples(_read(file, format, values, evidence), n, method.value, random_state, file, json)
 
 
 @app.command(epilog=EXIT_CODES)

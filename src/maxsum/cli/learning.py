@@ -288,7 +288,7 @@ def verify_fitted(model: Path, data: Path, json: bool, exact: bool = False) -> N
             rows += [("proven objective", f"{proven.objective:.10g}"), ("proven bound", f"{proven.lower_bound:.10g}")]
             rows += [("checked", proven.checked)]
             rows.append(("[green]proven[/]", f"no weights have an objective below {proven.lower_bound:.6g} on these data"))
-        show._print_rows("The claims hold" if proven is not None else "A claim does not hold", rows)
+        show.print_rows("The claims hold" if proven is not None else "A claim does not hold", rows)
     raise typer.Exit(OK if proven is not None else CLAIM_FAILED)
 
 
@@ -311,7 +311,7 @@ def report(
         if json:
             show.print_json({"source": str(source), "data": None if data is None else str(data), "out": str(out)})
         else:
-            show._print_rows("Report", [("about", words), ("page", str(out))])
+            show.print_rows("Report", [("about", words), ("page", str(out))])
 
 
 def bench(

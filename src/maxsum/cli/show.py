@@ -167,7 +167,8 @@ def statement(proven: Verification) -> str:
     return "the score of the labelling, and no bound" if math.isfinite(proven.score) else "nothing"
 
 
-def _print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
+def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
+    """A table of names and values under a title."""
     table = Table(title=escape(title), title_justify="left", title_style="bold", show_header=False, box=SIMPLE_HEAD)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -213,7 +214,7 @@ def print_result(problem: Problem, result: Result, file: Path, costs: bool = Fal
         ("time", _time(result)),
         ("message", escape(result.message)),
     ]
-    _print_rows(str(file), rows)
+    print_rows(str(file), rows)
 
 
 def print_verification(claim: AnswerClaims, proven: Verification | None, fault: str, costs: bool = False) -> None:
@@ -231,7 +232,7 @@ def print_verification(claim: AnswerClaims, proven: Verification | None, fault: 
         if costs:
             rows.append(("proven cost", f"{0.0 - proven.score:.10g}"))
         rows += [("proven bound", f"{proven.bound:.10g}"), ("[green]proven[/]", statement(proven))]
-    _print_rows("The claims hold" if proven is not None else "A claim does not hold", rows)
+    print_rows("The claims hold" if proven is not None else "A claim does not hold", rows)
 
 
 def print_info(problem: Problem, solvers: Mapping[str, Support], file: Path, costs: bool = False) -> None:
@@ -252,7 +253,7 @@ def print_info(problem: Problem, solvers: Mapping[str, Support], file: Path, cos
         ("hard constraints", _yes(facts.hard)),
         ("width", "above what is tried" if facts.width is None else f"at most {facts.width}"),
     ]
-    _print_rows(str(file), rows)
+    print_rows(str(file), rows)
     table = Table(box=SIMPLE_HEAD, title="Solvers", title_justify="left", title_style="bold")
     for heading in ("name", "takes it", "why not"):
         table.add_column(heading, overflow="fold")
@@ -282,7 +283,7 @@ def print_demo(demo: Demo) -> None:
             else f"checked: no weights have an objective below {proven.lower_bound:.6g}; these have {proven.objective:.6g}",
         ),
     ]
-    _print_rows("Weights, learned from noisy images", rows)
+    print_rows("Weights, learned from noisy images", rows)
     result = demo.result
     rows = [
         ("problem", _line(demo.problem)),
@@ -300,7 +301,7 @@ def print_demo(demo: Demo) -> None:
     ]
     if result.labels is not None:
         rows.append(("picture", escape(str(demo.out))))
-    _print_rows("A new image, cleaned", rows)
+    print_rows("A new image, cleaned", rows)
 
 
 def _share(image: NoisyImage, labels: np.ndarray | None) -> str:

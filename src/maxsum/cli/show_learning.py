@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .fitting import Fitted, Plan
-from .show import _count, _print_rows
+from .show import _count, print_rows
 
 _MOST_CLASSES = 40  # rows of the table of classes, about a screen; the most frequent ones are shown
 
@@ -71,7 +71,7 @@ def print_fit(fitted: Fitted, plan: Plan, checkpoint: Path | None) -> None:
     ]
     if checkpoint is not None and fitted.unfinished:
         rows.append(("checkpoint", escape(f"{checkpoint}; the same command with --resume goes on from it")))
-    _print_rows("Learned" if not fitted.unfinished else "Learned so far", rows)
+    print_rows("Learned" if not fitted.unfinished else "Learned so far", rows)
 
 
 def _ended(result: Any) -> str:
@@ -94,7 +94,7 @@ def print_predicted(out: Path, words: str, proven: Mapping[str, Any] | None, fil
         rows += _proven_rows(proven)
     if file is not None:
         rows.append(("certificates", escape(str(file))))
-    _print_rows("Predicted", rows)
+    print_rows("Predicted", rows)
 
 
 def _proven_rows(proven: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -128,7 +128,7 @@ def print_scores(found: Mapping[str, Any], proven: Mapping[str, Any] | None, wor
         )
     if proven is not None:
         rows += _proven_rows(proven)
-    _print_rows(title, rows)
+    print_rows(title, rows)
     if "chunks" in found:
         types = [{"class": name, **own} for name, own in found["chunks"]["types"].items()]
         _print_classes("Chunks", types, ("n_true", "precision", "recall", "f1"))
@@ -174,7 +174,7 @@ def print_model(header: Mapping[str, Any], file: Path) -> None:
     rows.append(
         ("proof", "kept: maxsum verify MODEL DATA checks it" if header.get("proof") else "not kept (fit --proof keeps it)")
     )
-    _print_rows(str(file), rows)
+    print_rows(str(file), rows)
 
 
 def _trained(objective: Mapping[str, Any], notes: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -304,6 +304,64 @@ class Problem:
         from .structure import analyse
 
         return analyse(self)
+
+    # ---- known labels ------------------------------------------------------------------------------------------
+
+    def condition(self, fixed: Mapping[int, int]) -> Problem:
+        """The problem on the nodes that are not fixed: for each labelling of them, the score of the whole.
+
+        Scores of edges to fixed nodes go into unaries, those between fixed nodes into ``offset``. A clique with a fixed member pays
+        for the label of that member alone.
+
+        Parameters
+        ----------
+        fixed : dict
+            ``{node: label}``.
+
+        Returns
+        -------
+        Problem
+            Its node ``i`` is the node ``kept_nodes(fixed)[i]`` of this one.
+
+        Raises
+        ------
+        InfeasibleError
+            If what is fixed is forbidden (``-inf``), or forbids every label of another node.
+
+        Examples
+        --------
+        >>> p = Problem(Graph.chain(3), [[0, 1], [0, 0], [2, 0]], tables=np.eye(2))
+        >>> p.condition({0: 1}).unary.tolist(), p.kept_nodes({0: 1}).tolist()
+        ([[0.0, 1.0], [2.0, 0.0]], [1, 2])
+        """
+        from .conditioning import condition
+
+        return condition(self, fixed)
+
+    def kept_nodes(self, fixed: Mapping[int, int]) -> np.ndarray:
+        """Numbers of the nodes that `condition` keeps, in their order."""
+        from .conditioning import kept_nodes
+
+        return kept_nodes(self, fixed)
+
+    def restrict(self, fixed: Mapping[int, int] | None = None, allowed: Any = None) -> Problem:
+        """The same graph and scores, with ``-inf`` in the unaries of labels that are not allowed: what ``solve(fixed=, allowed=)`` solves.
+
+        Parameters
+        ----------
+        fixed : dict, optional
+            ``{node: label}``.
+        allowed : ndarray of bool, shape (n_nodes, K), or dict, optional
+            Labels that nodes may have, as a mask or as ``{node: labels}``; nodes that are not named keep all of theirs.
+
+        Raises
+        ------
+        InfeasibleError
+            If a node has no label left.
+        """
+        from .conditioning import restrict
+
+        return restrict(self, fixed, allowed)
 
     # ---- combination and files ---------------------------------------------------------------------------------
 

@@ -28,6 +28,9 @@ log = logging.getLogger("maxsum")
 
 Callback = Callable[[TracePoint], Any]
 
+KEPT = "Kept from init:"
+"""How a message begins to tell what a warm start gave."""
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -91,6 +94,8 @@ class Solver(ABC):
     """Whether ``tol`` is the relative gap of a relaxation's value; elsewhere it is that of the labelling."""
     takes_factors: ClassVar[Factored] = Factored.refused
     """What `supports` and `solve` do with a problem that has factors; a solver need not know more of them."""
+    improves_messages: ClassVar[bool] = False
+    """Whether iterations are passes that go on from the messages of ``init``; the answer then says what these gave."""
     _copies: ClassVar[int] = 3  # of all messages, that are in memory at a time
     _parameters: ClassVar[Mapping[str, Constraint | None]] = settings(time_limit=TIME_LIMIT, tol=RELATIVE_GAP)
 
@@ -141,8 +146,24 @@ class Solver(ABC):
         wanted = (0.0 if self.solves_relaxation else self.tol) if gap is None else gap
         run = Run(self.name, problem, self.time_limit, callback, wanted)
         with run:
-            self._run(problem, run, run.warm_start(init))
-        return run.result()
+            start = run.warm_start(init)
+            known = _bound_at_start(problem, start) if self.improves_messages and start is not None else None
+            self._run(problem, run, start)
+        result = run.result()
+        if known is None:
+            return result
+        said = f"{KEPT} messages with the bound {known:.10g} at the start; {_passes(result.n_iter)} followed."
+        return replace(result, message=f"{result.message} {said}")
+
+
+def _bound_at_start(problem: Problem, messages: Messages) -> float:
+    from .prepare import measure
+
+    return measure(problem, messages)
+
+
+def _passes(n_iter: int) -> str:
+    return "no pass" if not n_iter else "1 pass" if n_iter == 1 else f"{n_iter} passes"
 
 
 def _with_factors(supports: Callable[[Any, Problem], Support]) -> Callable[[Any, Problem], Support]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -16,7 +16,7 @@ from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, Maybe, check_value
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
 from ..executors.clock import Clock
-from .base import Callback, Run, Solver
+from .base import KEPT, Callback, Run, Solver
 from .exact.junction import JunctionTree, affordable_order, elimination_seconds, has_small_width
 from .exact.lp_search import LPSearch
 from .exact.maxflow import MaxFlow
@@ -91,6 +91,8 @@ def solve(
     time_limit: float | None = None,
     init: Any = None,
     callback: Callback | None = None,
+    fixed: Mapping[int, int] | None = None,
+    allowed: Any = None,
 ) -> Result:
     """Find the best labelling, with a proof of how good it is.
 
@@ -118,9 +120,14 @@ def solve(
         Seconds for everything. Without one only the exact search of row 5, whose time may be exponential, is limited: to 60
         seconds, and to 10 for more than 300 nodes; the answer then says ``stalled``.
     init : Result, Messages or ndarray, optional
-        Warm start.
+        Warm start: the result, or messages, of this or a changed problem. `Result.message` says what bound they gave at the start.
     callback : callable, optional
         Called with a `TracePoint` at each step; a true return value stops the run.
+    fixed : dict, optional
+        ``{node: label}`` that the labelling must have.
+    allowed : ndarray of bool, shape (n_nodes, K), or dict, optional
+        Labels that nodes may have, as a mask or as ``{node: labels}``. With ``fixed`` or ``allowed`` the answer and its certificate are about
+        ``problem.restrict(fixed, allowed)``: ``result.verify(problem.restrict(fixed, allowed))``.
 
     Returns
     -------
@@ -137,6 +144,10 @@ def solve(
         raise InvalidProblemError(f"solve() was given a {type(problem).__name__}, wanted a maxsum.Problem.")
     check_value("time_limit", time_limit, TIME_LIMIT)
     check_value("gap", gap, Maybe(RELATIVE_GAP))
+    if fixed is not None or allowed is not None:
+        result = solve(problem.restrict(fixed, allowed), solver, gap=gap, time_limit=time_limit, init=init, callback=callback)
+        said = "Labels were fixed or left out: the certificate is for problem.restrict(fixed, allowed)."
+        return replace(result, message=f"{result.message} {said}")
     clock = Clock(time_limit)
     if solver is not None:
         return _named(solver, time_limit).solve(problem, init, callback, gap=gap)
@@ -186,6 +197,7 @@ class _Stages:
         self.gap = (_TUNING.large_gap if self.large else 0.0) if gap is None else gap
         self.rest = clock
         self.why = f"row {len(TABLE) + 2} (general)"
+        self.kept = ""  # what the messages of the caller gave, in words
 
     def run(self, init: Any) -> Result:
         """Message passing, the linear program, and what pays after them."""
@@ -200,6 +212,8 @@ class _Stages:
                 only = solver.solve(problem, init, self.callback, gap=self.gap)
                 return self.answer(only, only)
         best = TRWS(time_limit=_left(self.clock)).solve(problem, init, self.callback, gap=self.gap)
+        if KEPT in best.message:
+            self.kept = best.message[best.message.index(KEPT) - 1 :]
         if self.is_proven(best) or _was_stopped(best) or best.termination == Termination.time_limit:
             return self.answer(best, best)
         self.why += f": TRWS left a gap of {best.gap:.3g}"
@@ -270,7 +284,8 @@ class _Stages:
     def answer(self, best: Result, last: Result) -> Result:
         """The result, with the rows and stages in its message."""
         between = ": " if self.why.endswith(")") else "; "
-        return replace(best, message=f"{self.why}{between}{last.message}")
+        kept = "" if KEPT in last.message else self.kept
+        return replace(best, message=f"{self.why}{between}{last.message}{kept}")
 
     def is_proven(self, result: Result) -> bool:
         """Whether there is nothing left to do: a gap below the resolution is rounding, which no search takes away."""

@@ -1,4 +1,4 @@
-// What each label of a box loses: the fast twin of `core.persistency` for problems without hard constraints and cliques.
+// What each label of a box loses: the fast twin of `core.certificates.persistency` for problems without hard constraints and cliques.
 #include "lanes.hpp"
 
 namespace maxsum {

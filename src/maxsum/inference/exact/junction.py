@@ -105,7 +105,7 @@ class JunctionTree(Solver):
         run.certify(measure(problem, zero), MessageCertificate(zero))
         done = False
         try:
-            done = _Elimination(problem, order).solve(run)
+            done = Elimination(problem, order).solve(run)
         finally:
             if not done:
                 net = prepare(problem).net
@@ -123,7 +123,7 @@ class JunctionTree(Solver):
 
 def has_small_width(problem: Problem, max_cells: float) -> bool:
     """What `JunctionTree.supports` says, without the width of what it refuses."""
-    if not _too_wide(problem, max_cells) and _order(problem, max_cells) is not None:
+    if narrow_order(problem, max_cells) is not None:
         return True
     return bool(len(problem.factors)) and _is_narrower_lifted(problem, max_cells)
 
@@ -147,6 +147,11 @@ def keep_order(known: Problem, problem: Problem) -> None:
     if lifted is not None:
         own = problem.__dict__["_lifted"] = lifted.with_scores(problem)
         keep_order(lifted.problem, own.problem)
+
+
+def narrow_order(problem: Problem, max_cells: float) -> EliminationOrder | None:
+    """An order with at most so many table entries of all bags together; None if none is found. Kept with the problem."""
+    return None if _too_wide(problem, max_cells) else _order(problem, max_cells)
 
 
 def affordable_order(problem: Problem, seconds: float) -> EliminationOrder | None:
@@ -250,7 +255,7 @@ def _band(problem: Problem) -> list[int]:
     return found
 
 
-class _Elimination:
+class Elimination:
     """One run: for each node the terms whose first eliminated node it is, then the messages that reach it."""
 
     def __init__(self, problem: Problem, order: EliminationOrder):

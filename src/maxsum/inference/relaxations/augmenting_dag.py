@@ -73,6 +73,7 @@ class AugmentingDAG(Solver):
     ratio: float = 0.5
     time_limit: float | None = None
 
+    improves_messages = True
     does = "problems without cliques: bound and labelling by Schlesinger's algorithm; optimal where the LP is tight"
 
     _parameters = settings(

@@ -164,6 +164,7 @@ class ConvexBP(Solver):
     stall: float = 1e-3
     time_limit: float | None = None
 
+    improves_messages = True
     does = "problems without cliques: the LP bound to any accuracy by smoothing, and a labelling"
 
     _parameters = settings(

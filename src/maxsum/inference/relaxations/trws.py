@@ -11,8 +11,8 @@ import numpy as np
 
 from ...core.certificates.base import MessageCertificate
 from ...core.certificates.dual import rounding
+from ...core.certificates.persistency import fixed_nodes
 from ...core.parameters import JOBS, Real, WholeNumber, settings
-from ...core.persistency import fixed_nodes
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...kernels.distance import GENERAL
@@ -81,6 +81,7 @@ class TRWS(Solver):
     n_jobs: int = 1
 
     takes_factors = Factored.native
+    improves_messages = True
     does = "any problem: bound and labelling by message passing; optimal where the LP is tight"
     _parameters = settings(
         max_iter=WholeNumber(0),
@@ -165,7 +166,7 @@ def is_uniform(problem: Problem) -> bool:
 
 
 def fixed(problem: Problem, net: Net, messages: Messages, labels: np.ndarray) -> np.ndarray:
-    """`core.persistency.fixed_nodes`, by a kernel where the problem is uniform."""
+    """`core.certificates.persistency.fixed_nodes`, by a kernel where the problem is uniform."""
     if not is_uniform(problem):
         return fixed_nodes(problem, messages, labels)
     domain, loss = np.ones(net.unary.shape, dtype=np.uint8), np.empty(net.unary.shape)

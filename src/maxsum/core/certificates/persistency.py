@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .certificates.dual import arc_consistent, excess, raised_edge_scores, rounded_up
-from .certificates.scale import UNIT, chunks
-from .validation import as_labels
+from ..validation import as_labels
+from .dual import arc_consistent, excess, raised_edge_scores, rounded_up
+from .scale import UNIT, chunks
 
 if TYPE_CHECKING:
-    from .problem import Messages, Problem
+    from ..problem import Messages, Problem
 
 
 _ROUNDS = 10  # rounds of exclusion; what a round excludes falls fast, and fewer exclude less but nothing wrong

@@ -1,0 +1,1 @@
+"""Commands for questions other than the best labelling: the k best, probabilities, samples."""
