@@ -9,6 +9,7 @@ import numpy as np
 
 from .cliques import Cliques
 from .errors import InfeasibleError, InvalidProblemError
+from .factors import AllDifferent, Cardinality, Factors, Linear, SparseTable
 from .graph import Graph
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ def condition(problem: Problem, fixed: Mapping[Any, Any]) -> Problem:
     np.add.at(unary, u[second], problem.tables[table[second], :, known[v[second]]] * weight[second, None])
     rest = np.flatnonzero((known[u] < 0) & (known[v] < 0))
     cliques, gained = _condition_cliques(problem, known, place, unary)
+    factors, paid = _condition_factors(problem, known, place, unary)
+    gained += paid
     unary = unary[kept]
     dead = np.flatnonzero(np.isneginf(unary).all(axis=1)) if unary.size else np.zeros(0, dtype=np.int64)
     if len(dead):
@@ -141,7 +144,63 @@ def condition(problem: Problem, fixed: Mapping[Any, Any]) -> Problem:
         n_states=problem.n_states[kept],
         cliques=cliques,
         offset=float(constant + gained),
+        factors=Factors.build(factors, problem.n_states[kept]),
     )
+
+
+def _condition_factors(
+    problem: Problem, known: np.ndarray, place: np.ndarray, unary: np.ndarray
+) -> tuple[list[tuple[np.ndarray, Any]], np.longdouble]:
+    """What is left of the factors, and the constant that whole ones pay; what all-different takes from a node goes to its unary."""
+    left, constant = [], np.longdouble(0.0)
+    for f, (nodes, function) in enumerate(problem.factors.items()):
+        label = known[nodes]
+        free, fixed = np.flatnonzero(label < 0), np.flatnonzero(label >= 0)
+        if not len(fixed):
+            left.append((place[nodes], function))
+            continue
+        if not len(free):
+            value = float(function.values(label[None])[0])
+            if value == -np.inf:
+                raise InfeasibleError(f"factor {f} forbids labels {label.tolist()} of nodes {nodes.tolist()} together (-inf).")
+            constant += value
+            continue
+        rest = _slice(problem, f, nodes, function, label, free, fixed, unary)
+        if rest is not None:
+            left.append((place[nodes[free]], rest))
+    return left, constant
+
+
+def _slice(
+    problem: Problem,
+    f: int,
+    nodes: np.ndarray,
+    function: Any,
+    label: np.ndarray,
+    free: np.ndarray,
+    fixed: np.ndarray,
+    unary: np.ndarray,
+) -> Any:
+    """A function with some labels given, as one of the others; None where nothing is left of it."""
+    shape = tuple(problem.n_states[nodes].tolist())
+    if isinstance(function, AllDifferent):
+        taken = label[fixed]
+        if len(np.unique(taken)) < len(taken):
+            raise InfeasibleError(f"factor {f} wants different labels, but fixed gives a label to two of its nodes.")
+        unary[np.ix_(nodes[free], taken)] = -np.inf
+        return function if len(free) > 1 else None
+    if isinstance(function, Cardinality):
+        counted = int(np.isin(label[fixed], function.labels).sum())
+        return Cardinality(function.scores[counted : counted + len(free) + 1], list(function.labels))
+    if isinstance(function, Linear):
+        spent = int(sum(int(function.weights[i][label[i]]) for i in fixed.tolist()))
+        return Linear([function.weights[i] for i in free.tolist()], function.low - spent, function.high - spent)
+    if isinstance(function, SparseTable):
+        same = (function.tuples[:, fixed] == label[fixed]).all(axis=1)
+        return SparseTable(
+            [shape[i] for i in free.tolist()], function.tuples[same][:, free], function.scores[same], function.default
+        )
+    return function.dense(shape)[tuple(slice(None) if k < 0 else int(k) for k in label)]
 
 
 def _condition_cliques(

@@ -179,22 +179,20 @@ class Factors:
             found.append(best)
         return found
 
-    def moves(self, labels: np.ndarray, n_labels: int, n_states: np.ndarray) -> np.ndarray:
-        """Change of the sum of all terms of at most `MOVES_ARITY` nodes (N, K) when one node takes another label."""
+    def moves(self, labels: np.ndarray, n_labels: int, n_states: np.ndarray, most: int = MOVES_ARITY) -> np.ndarray:
+        """Change of the sum of all terms of at most ``most`` nodes (N, K) when one node takes another label."""
         change = np.zeros((len(labels), n_labels))
         for group in self.groups:
-            if group.nodes.shape[1] > MOVES_ARITY:
+            if group.nodes.shape[1] > most:
                 continue
             present = labels[group.nodes]
             before = group.function.values(present)
             for i in range(present.shape[1]):
-                states = int(n_states[group.nodes[0, i]])
-                for k in range(states):
+                states = n_states[group.nodes[:, i]]
+                for k in range(int(states.max())):
                     other = present.copy()
                     other[:, i] = k
-                    use = np.full(len(before), True)
-                    if (n_states[group.nodes[:, i]] != states).any():
-                        use = k < n_states[group.nodes[:, i]]
+                    use = k < states
                     with np.errstate(invalid="ignore"):
                         np.add.at(change, (group.nodes[use, i], k), group.function.values(other[use]) - before[use])
         return change

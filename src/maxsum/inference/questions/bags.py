@@ -22,6 +22,8 @@ import numpy as np
 from ...core.certificates.base import EliminationCertificate
 from ...core.certificates.elimination_order import EliminationOrder
 from ...core.certificates.scale import edge_centres, table_centres
+from ...core.errors import UnsupportedProblemError
+from ...core.factors.lifting import lift, unliftable
 from ...core.problem import Problem
 from ..exact.junction import Elimination, narrow_order
 
@@ -59,6 +61,19 @@ def exact_order(problem: Problem) -> EliminationOrder | None:
     return narrow_order(problem, _TUNING.max_cells)
 
 
+def without_factors(problem: Problem) -> Problem:
+    """The problem, or where it has factors that no order takes, the one with extra nodes in their place: it has the same sum over all
+    labellings, as the labels of the extra nodes follow from those of the others, which come first."""
+    if not len(problem.factors) or exact_order(problem) is not None:
+        return problem
+    if reason := unliftable(problem):
+        raise UnsupportedProblemError(
+            f"sums over labellings need small width, or factors that nodes and edges can express: this one {reason}. "
+            "Condition on nodes of the factor, or split it."
+        )
+    return lift(problem).problem
+
+
 class BagTree(Elimination):
     """The dynamic programme of a problem along an order, after one pass upwards.
 
@@ -89,7 +104,7 @@ class BagTree(Elimination):
         self.sent: list[np.ndarray] = []
         top_of_nodes = problem.unary.max(axis=1, initial=-np.inf)
         self.total = np.longdouble(problem.offset) + top_of_nodes.sum(dtype=np.longdouble)
-        self.total += edge_centres(problem).sum(dtype=np.longdouble)
+        self.total += edge_centres(problem).sum(dtype=np.longdouble) + problem.factors.centres.sum(dtype=np.longdouble)
         with np.errstate(invalid="ignore"):
             for i, separator in enumerate(order.separators):
                 bag = self._bag(i, states, centre)

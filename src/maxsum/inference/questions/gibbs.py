@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InfeasibleError
+from ...core.errors import InfeasibleError, UnsupportedProblemError
 from ...core.problem import Problem
 from ...core.result import Guarantee
 from ..dispatch import solve
@@ -28,6 +28,10 @@ class GibbsChains:
     """
 
     def __init__(self, problem: Problem, n_chains: int, random: np.random.Generator):
+        if len(problem.factors):
+            raise UnsupportedProblemError(
+                "Gibbs sampling takes nodes, edges and cliques; this problem has factors. Leave method out."
+            )
         result = solve(problem)
         if result.guarantee == Guarantee.infeasible:
             raise InfeasibleError("no labelling satisfies the hard constraints of the problem, so there is nothing to sample.")

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.certificates.scale import UNIT
-from ...core.errors import InvalidProblemError
+from ...core.errors import InfeasibleError, InvalidProblemError
 from ...core.parameters import TIME_LIMIT, WholeNumber, check_value
 from ...core.problem import Problem
 from ...core.result import Guarantee, Result
 from ..dispatch import solve
 from ..sums.reweighted import Bracket, Reweighted
-from .bags import BagTree, exact_order, log_sum
+from .bags import BagTree, exact_order, log_sum, without_factors
 from .mean_field import MeanField, mean_field
 
 _ROUNDS = 200
@@ -82,6 +82,12 @@ def log_partition(problem: Problem, *, max_iter: int = _ROUNDS, time_limit: floa
     check_problem(problem, "log_partition")
     check_value("max_iter", max_iter, WholeNumber(0))
     check_value("time_limit", time_limit, TIME_LIMIT)
+    try:
+        problem = without_factors(problem)
+    except InfeasibleError:
+        return LogPartitionBracket(
+            -np.inf, -np.inf, True, "log-partition: arc consistency leaves no labelling, so the sum is 0."
+        )
     order = exact_order(problem)
     if order is not None:
         tree = BagTree(problem, order, log_sum)

@@ -12,7 +12,7 @@ from ...core.conditioning import within
 from ...core.errors import InfeasibleError, InvalidParameterError
 from ...core.parameters import TIME_LIMIT, WholeNumber, check_value
 from ...core.problem import Problem
-from .bags import BagTree, exact_order, log_sum
+from .bags import BagTree, exact_order, log_sum, without_factors
 from .gibbs import BURN_IN, GibbsChains
 from .log_partition import check_problem, log_partition, loopy_sums
 
@@ -107,11 +107,22 @@ def marginals(
     if method == "gibbs":
         found = _sampled(problem, n_sweeps, np.random.default_rng(random_state))
     else:
-        found = _exact(problem) or _estimated(problem, time_limit)
+        whole = without_factors(problem)
+        found = _of_given(problem, _exact(whole) or _estimated(whole, time_limit))
     if not bracket:
         return found
     low, high = (found.node, found.node) if found.exact else _brackets(problem, time_limit)
     return Marginals(found.node, found.exact, found.message, found.standard_error, low, high, found._edges)
+
+
+def _of_given(problem: Problem, found: Marginals) -> Marginals:
+    """Marginals of the nodes and edges of the given problem, where extra ones stand for its factors."""
+    if found.node.shape == problem.unary.shape:
+        return found
+    n, e, k = problem.n_nodes, problem.n_edges, problem.n_labels
+    edges = found._edges
+    mine = None if edges is None else (lambda: edges()[:e, :k, :k])
+    return Marginals(found.node[:n, :k].copy(), found.exact, found.message, _edges=mine)
 
 
 def _exact(problem: Problem) -> Marginals | None:

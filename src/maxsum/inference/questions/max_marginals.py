@@ -120,6 +120,10 @@ def _upper(problem: Problem, messages: Messages, labels: np.ndarray | None) -> n
         return np.where(domain, bound - loss + room, -np.inf)
 
 
+_FLIPPED = 64
+"""Nodes of a factor whose flips are tried one by one: each takes a look at all of them."""
+
+
 def flips(problem: Problem, labels: np.ndarray) -> np.ndarray:
     """Scores (N, K) of all labellings that differ from a given one, of finite score, in one node at most; ``-inf`` for labels it lacks."""
     n, at = problem.n_nodes, np.arange(problem.n_nodes)
@@ -141,6 +145,11 @@ def flips(problem: Problem, labels: np.ndarray) -> np.ndarray:
             elif len(others) == 1:
                 gain[others[0]] = cliques.weights[c, others[0]]
             change[w] += gain - paid[c]
+    if len(problem.factors):
+        with np.errstate(invalid="ignore"):
+            change += problem.factors.moves(labels, problem.n_labels, problem.n_states, _FLIPPED)
+        large = problem.factors.nodes[np.repeat(np.diff(problem.factors.ptr), np.diff(problem.factors.ptr)) > _FLIPPED]
+        change[large] = -np.inf  # their flips are not looked at
     scores = problem.score(labels) + change
     scores[at, labels] = problem.score(labels)
     return np.where(np.arange(problem.n_labels) < problem.n_states[:, None], scores, -np.inf).reshape(n, -1)

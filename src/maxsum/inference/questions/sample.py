@@ -10,7 +10,7 @@ import numpy as np
 from ...core.errors import InfeasibleError, InvalidParameterError, UnsupportedProblemError
 from ...core.parameters import WholeNumber, check_value
 from ...core.problem import Problem
-from .bags import BagTree, exact_order, log_sum
+from .bags import BagTree, exact_order, log_sum, without_factors
 from .gibbs import BURN_IN, GibbsChains
 from .log_partition import check_problem
 
@@ -81,6 +81,7 @@ def sample(problem: Problem, n: int = 1, *, method: str = "exact", random_state:
             chains.sweep()
         said = f"sample: states of {n} chains after {BURN_IN} sweeps of Gibbs sampling; not exact."
         return Samples(chains.labels.astype(np.int32), False, said)
+    given, problem = problem, without_factors(problem)
     order = exact_order(problem)
     if order is None:
         raise UnsupportedProblemError(
@@ -91,4 +92,4 @@ def sample(problem: Problem, n: int = 1, *, method: str = "exact", random_state:
     if not tree.feasible:
         raise InfeasibleError("no labelling satisfies the hard constraints of the problem, so there is nothing to sample.")
     said = f"sample: {n} independent exact samples by dynamic programming over bags of at most {order.width + 1} nodes."
-    return Samples(tree.draw(int(n), random), True, said)
+    return Samples(np.ascontiguousarray(tree.draw(int(n), random)[:, : given.n_nodes]), True, said)
