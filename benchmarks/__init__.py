@@ -20,6 +20,7 @@ MODULES = {
     "memory": "bench_memory",
     "exact": "bench_exact",
     "map": "bench_map",
+    "uai": "bench_uai",
     "trws": "bench_trws",
     "grids": "bench_grids",
     "random": "bench_random",

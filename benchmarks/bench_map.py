@@ -19,8 +19,9 @@ DESCRIPTION = """
 benchmark. Score and bound are shown as costs, so the bound is a lower one; *gap* 0 is a proof of optimality. *Found* are the
 seconds until the labelling was found, *seconds* those of the whole run, choice of the solver included; checking and the sizes of
 the files are those of `benchmarks exact`. Known optima are those
-that came with the files, or that toulbar2 proved (for scen06 and tsukuba: the values of the literature). Files with terms on
-more than two nodes are refused by `ms.read_problem`, with a reason.
+that came with the files, or that toulbar2 proved (for scen06 and tsukuba: the values of the literature). For *alarm* toulbar2 says 3.157695 of the
+very same labelling: its reader adds the least cost of each of the three functions of more than three variables (0.030459, 0.01005 and 0.030459)
+a second time; given the same tables by its Python interface it says 3.086727, as we do.
 """
 
 
@@ -44,7 +45,7 @@ INSTANCES = [
     Instance("cap131", _FOLDER + "toulbar2/cap131.wcsp.xz", 7934385),
     Instance("1aho", _FOLDER + "toulbar2/1aho.cfn.gz", -33.729920),
     Instance("gm_000", _FOLDER + "libmpopt/gm_000.uai.xz", 10719, values="costs"),
-    Instance("alarm", _FOLDER + "toulbar2/alarm.cfn.gz", 3.157695),
+    Instance("alarm", _FOLDER + "toulbar2/alarm.cfn.gz", 3.086727),
     Instance("404", _FOLDER + "toulbar2/404.wcsp.xz", 114),
     Instance("sudoku", _FOLDER + "toulbar2/sudoku.wcsp.xz", 0),
     Instance("network", _FOLDER + "toulbar2/network.uai.xz", None),

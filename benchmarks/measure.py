@@ -59,7 +59,7 @@ def renewed(problem: Problem) -> Problem:
     old = problem.graph
     graph = Graph(old.n_nodes, old.edges, old.edge_type, old.n_edge_types, old.shape, old.parts)
     arrays = (problem.unary, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states)
-    return Problem(graph, *arrays, offset=problem.offset)
+    return Problem(graph, *arrays, offset=problem.offset, factors=problem.factors)
 
 
 def data_folder() -> Path | None:

@@ -38,6 +38,10 @@ def run(problem: ms.Problem, limit: float) -> tuple[float, float, bool]:
     for e, (u, v) in enumerate(problem.graph.edges.tolist()):
         table = problem.tables[problem.edge_table[e], : states[u], : states[v]] * problem.edge_weight[e]
         model.AddFunction([u, v], (table.max() - table).ravel().tolist())
+    for nodes, function in problem.factors.items():
+        table = function.dense(tuple(problem.n_states[nodes].tolist()))
+        best = table[np.isfinite(table)].max(initial=-np.inf)
+        model.AddFunction(nodes.tolist(), (best - table).ravel().tolist())
     answer = model.Solve(timeLimit=math.ceil(limit))
     seconds = time.perf_counter() - start
     if answer is None:

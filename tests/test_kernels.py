@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -148,6 +149,21 @@ def test_arrays_are_checked_at_the_border():
         kernels.simplex.project(good, n_states.astype(np.int64), good)
 
 
+def test_scores_of_a_box_are_written_where_they_may_be():
+    """``restrict`` writes into its first argument alone, and says where it cannot."""
+    base, domain = RANDOM.standard_normal((3, 2)), np.array([[1, 0], [1, 1], [0, 1]], dtype=np.uint8)
+    unary, before = np.zeros((3, 2)), base.copy()
+    kernels.search.restrict(unary, base, domain)
+    np.testing.assert_array_equal(unary, np.where(domain, base, -np.inf))
+    np.testing.assert_array_equal(base, before)
+    unary.flags.writeable = False
+    with pytest.raises(TypeError):
+        kernels.search.restrict(unary, base, domain)
+    for bad in (np.zeros((2, 2)), np.zeros((3, 3)), base):
+        with pytest.raises(ValueError, match="unary"):
+            kernels.search.restrict(bad, base, domain)
+
+
 @pytest.mark.skipif(not kernels.is_new_processor(), reason="this processor runs the baseline anyway")
 def test_the_baseline_gives_the_same_bits():
     """Processors without AVX2 get another build of the same sources; no sum is regrouped in either."""
@@ -167,6 +183,21 @@ def test_the_baseline_gives_the_same_bits():
         said.append(done.stdout.split())
     assert [own[0] for own in said] == ["x86-64-v3", "baseline"]
     assert said[0][1] == said[1][1]
+
+
+@pytest.mark.skipif("MAXSUM_KERNELS" in os.environ, reason="other kernels are in use already")
+def test_kernels_of_another_folder_are_loaded_from_there_or_not_at_all(tmp_path: Path) -> None:
+    """Also from an editable installation: else what checks memory (``python -m benchmarks sanitize``) would check nothing."""
+    code = "from maxsum import kernels; print(kernels._library.__file__)"
+
+    def load() -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "MAXSUM_KERNELS": str(tmp_path), "MAXSUM_CPU": "baseline"}
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+
+    assert f"{str(tmp_path)!r}, where there is no _compiled" in load().stderr
+    own = Path(str(sys.modules["maxsum.kernels._compiled"].__file__))
+    shutil.copy(own, tmp_path)
+    assert load().stdout.strip() == str(tmp_path / own.name)
 
 
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer ends the process where memory is not there")

@@ -86,6 +86,7 @@ __all__ = [
 _MODULES = (
     "datasets",
     "estimators",
+    "factors",
     "graphs",
     "inference",
     "learning",
@@ -117,8 +118,6 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if name == "factors":
-        return importlib.import_module(".core.factors", __name__)
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
     if name in _HOME:

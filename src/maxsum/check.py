@@ -20,7 +20,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,12 +31,18 @@ EPS = 2.0**-52  # rounding of a float
 TINY = 2.0**-1000  # more than underflow can take from a product
 LARGEST = 1e100  # sums of larger numbers may overflow
 TOLERANCE = 1e-9  # of the variation of a score (of an objective): the gap that still counts as none
+MOST_NODES = 6  # of a factor whose changes count in the variation of a score
+MOST_LABELS, MOST_PAIRS = (
+    4096,
+    10**7,
+)  # of an extra node; of states and labels in a linear inequality, or a count that is written so
 LOOSE = 1e-6  # of an objective: what the slacks of graphs with cycles may be open by
 CELLS = 1 << 23  # entries of partial labellings that are in memory at once
 ELSEWHERE = "`maxsum verify MODEL DATA`, with the data that the model was trained on, checks it"
 Value = Any  # a Fraction, or inf or -inf
 Arrays = dict[str, np.ndarray]
 Part = tuple[tuple[int, ...], np.ndarray, np.ndarray]
+Lift = tuple[list[np.ndarray], list[tuple[int, int, np.ndarray]]]
 
 
 class Unreadable(Exception):
@@ -65,7 +71,8 @@ def need(condition: Any, words: str) -> None:
 PROBLEM = {
     "header": "u1 H", "edges": "i4 E,2 0:N", "edge_type": "i4 E", "parts": "i8 P", "unary": "f8 N,K any", "tables": "f8 T,K,K any",
     "edge_table": "i4 E 0:T", "edge_weight": "f8 E", "n_states": "i4 N 1:K+1", "clique_ptr": "i8 C+1 |M", "clique_nodes": "i4 M 0:N",
-    "clique_weights": "f8 C,K",
+    "clique_weights": "f8 C,K", "factor_ptr": "i8 F+1 |G", "factor_nodes": "i4 G 0:N", "factor_function": "i4 F 0:O",
+    "function_kind": "u1 O 0:5", "function_ptr": "i8 2,O+1", "function_numbers": "i8 I", "function_scores": "f8 J low",
 }  # fmt: skip
 COMMON = {"answer": "i8 -", "form": "u1 A", "solver": "u1 B", "score": "f8 - any", "bound": "f8 - any", "labels": "i4 N 0:K",
           "guarantee": "u1 D"}  # fmt: skip
@@ -73,10 +80,22 @@ FORMS = {
     "none": {},
     "messages": {"edge": "f8 2,E,K", "clique": "f8 M,K"},
     "elimination": {"nodes": "i4 N 0:N", "separator_ptr": "i8 N+1 |S", "separators": "i4 S 0:N", "tables": "f8 L low"},
-    "search": {"parent": "i X", "node": "i X", "label": "i X", "relation": "i X 0:4", "message_set": "i X -1:Y", "ptr": "i Y+1 |Z",
-               "index": "i Z", "value": "f Z", "passes": "i X 0:256", "effort": "i X 0:27", "level": "f8 - any"},
+    "search": {
+        "parent": "i X",
+        "node": "i X",
+        "label": "i X",
+        "relation": "i X 0:4",
+        "message_set": "i X -1:Y",
+        "ptr": "i Y+1 |Z",
+        "index": "i Z",
+        "value": "f Z",
+        "passes": "i X 0:256",
+        "effort": "i X 0:27",
+        "level": "f8 - any",
+    },
     "quadratic": {"edge": "f8 2,E,K", "mu": "f8 N,K"},
-}  # fmt: skip
+}
+FACTORED = ("none", "messages", "elimination", "lifted-messages", "lifted-elimination", "lifted-search")  # forms with factors  # fmt: skip
 TRAINING = {
     "header": "u1 H", "node_ptr": "i8 J+1 |N", "edge_ptr": "i8 J+1 |E", "edges": "i4 E,2 0:N", "x_ptr": "i8 N+1 |X", "x_col": "i4 X 0:D",
     "x_val": "f8 X", "node_index": "i4 D,K -1:W", "f_ptr": "i8 E+1 |Y", "f_col": "i4 Y 0:F", "f_val": "f8 Y", "edge_index": "i4 F,K,K -2:W",
@@ -87,14 +106,15 @@ PROOF = {"examples": "i A", "alpha": "f A any", "mu": "f B any", "w": "f W", "me
 
 
 def read_npz(path: str, kind: str = "") -> tuple[Arrays, dict[str, Any]]:
-    """The arrays of an archive, without pickle (nothing is executed), and the header of a file of this kind, version 1."""
+    """The arrays of an archive, without pickle (nothing is executed), and the header of a file of this kind; problems have version 2 too."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             need(len(set(names)) == len(names) and all(name.endswith(".npy") for name in names), "it holds odd members")
             found = {name[:-4]: np.lib.format.read_array(archive.open(name), allow_pickle=False) for name in names}
         header = json.loads(found["header"].tobytes()) if kind else {}
-        need(not kind or (header["format"] == kind and header["version"] == 1), f"it is no {kind} file of version 1")
+        known = (1, 2) if kind == "maxsum-problem" else (1,)
+        need(not kind or (header["format"] == kind and header["version"] in known), f"it is no {kind} file of version {known}")
         return found, header
     except Exception as error:  # zipfile, numpy and json raise a dozen kinds on damaged bytes
         raise Unreadable(f"{path} is broken, or another kind of file ({error}).") from None
@@ -175,26 +195,28 @@ def top(parts: list[Part], labels: list[np.ndarray]) -> int | None:
 
 
 class Terms:
-    """Node, edge and clique terms, and messages between them (sections "The problem" and "Messages").
+    """Terms of nodes, edges, cliques and factors, and messages between them (sections "The problem" and "Messages").
 
     ``node(v)`` and ``edge(e)`` are parts. ``ends`` lists what sends messages to nodes: first nodes of all edges, second nodes, members of
-    cliques. Messages are an array with a row for each.
+    cliques, of factors. Messages are an array with a row for each.
     """
 
-    def __init__(self, edges: Any, states: Any, node: Callable[[int], Part], edge: Callable[[int], Part], cliques: Any):
+    def __init__(
+        self, edges: Any, states: Any, node: Callable[[int], Part], edge: Callable[[int], Part], cliques: Any, factors: Any = ()
+    ):
         self.edges, self.states, self.node, self.edge = edges, states, node, edge
-        self.members, self.cliques, self.reward = cliques
+        (self.cliques, self.reward), self.factors = cliques, list[tuple[np.ndarray, Any]](factors)
         self.n_nodes, self.n_edges, self.size = len(states), len(edges), self.reward.shape[1]
         self.label = np.arange(self.size)
-        self.ends = np.concatenate([edges[:, 0], edges[:, 1], self.members]).astype(np.int64)
+        self.ends = np.concatenate([*edges.T, *self.cliques, *(nodes for nodes, _ in self.factors)]).astype(np.int64)
         self.other = np.concatenate([edges[:, 1], edges[:, 0]]).astype(np.int64)
         cuts = np.cumsum(np.bincount(self.ends, minlength=self.n_nodes))[:-1]
         self.at = np.split(np.argsort(self.ends, kind="stable"), cuts)  # the ends at each node
         self.has = self.label < states[:, None]
         self.allowed = self.has & [added([node(v)], [self.label])[0] > -np.inf for v in range(self.n_nodes)]
-        fits = ((e, ~np.isneginf(edge(e)[1]).any(axis=0)) for e in range(self.n_edges))
+        fits = (~np.isneginf(edge(e)[1]).any(axis=0)[: states[u], : states[v]] for e, (u, v) in enumerate(edges))
         # edges with forbidden pairs, and which pairs fit
-        self.hard = [(*edges[e].tolist(), own) for e, own in fits if not own.all()]
+        self.hard = [(*edges[e].tolist(), own) for e, own in enumerate(fits) if not own.all()]
 
     def less(self, v: int, messages: np.ndarray) -> list[Part]:
         """A node, less its messages."""
@@ -205,17 +227,22 @@ class Terms:
         return [self.edge(e), part((0,), messages[[e]]), part((1,), messages[[self.n_edges + e]])]
 
     def arc_consistent(self, domain: np.ndarray) -> np.ndarray:
-        """Section "Arc consistency": labels without a partner at some edge go, until none does."""
+        """Section "Arc consistency": labels without a partner at some edge, or in some factor, go, until none does."""
         domain, before = domain.copy(), -1
         while domain.sum() != before:
             before = domain.sum()
             for u, v, fits in self.hard:
-                domain[u] &= fits[:, domain[v]].any(axis=1)
-                domain[v] &= fits[domain[u]].any(axis=0)
+                first, second = domain[u, : len(fits)], domain[v, : fits.shape[1]]
+                first &= fits[:, second].any(axis=1)
+                second &= fits[first].any(axis=0)
+            for nodes, function in self.factors:
+                own = [np.flatnonzero(domain[v]) for v in nodes]
+                for v, labels, good in zip(nodes, own, function.support(own), strict=True):
+                    domain[v, labels] = good
         return domain
 
     def tops(self, messages: np.ndarray, domain: np.ndarray) -> list[list[Any]] | None:
-        """Exact maxima of all nodes, edges and cliques over a domain; None if there is no labelling in it."""
+        """Exact maxima of all nodes, edges, cliques and factors over a domain; None if there is no labelling in it."""
         own = [np.flatnonzero(row) for row in domain]
         nodes = [top(self.less(v, messages), [own[v]]) for v in range(self.n_nodes)]
         edges = [top(self.more(e, messages), [own[u], own[v]]) for e, (u, v) in enumerate(self.edges.tolist())]
@@ -227,21 +254,24 @@ class Terms:
             apart = sum(product(float(row[own[v]].max())) for v, row in zip(clique, psi, strict=True))
             together = top([part((0,), self.reward[[c]]), part((0,), psi)], [np.flatnonzero(domain[clique].all(axis=0))])
             best.append(apart if together is None else max(apart, together))
-        return [nodes, edges, best]
+        rows = np.split(messages[at:], np.cumsum([len(nodes) for nodes, _ in self.factors], dtype=int)[:-1])
+        factors = [function.best(psi, [own[v] for v in at]) for psi, (at, function) in zip(rows, self.factors, strict=False)]
+        return None if None in factors else [nodes, edges, best, factors]
 
     def agreed(self, y: np.ndarray) -> list[float]:
         """The reward that a labelling has at each clique."""
         return [float(self.reward[c, y[own[0]]]) if (y[own] == y[own[0]]).all() else 0.0 for c, own in enumerate(self.cliques)]
 
     def values(self, y: np.ndarray | None) -> list[list[Any]] | None:
-        """Exact values of all nodes, edges and cliques at a labelling; None if it uses something forbidden, or is none."""
+        """Exact values of all nodes, edges, cliques and factors at a labelling; None if it uses something forbidden, or is none."""
         if y is None or not self.allowed[np.arange(self.n_nodes), y].all():
             return None
         if not all(fits[y[u], y[v]] for u, v, fits in self.hard):
             return None
         nodes = [sums([self.node(v)], y[[v], None])[0] for v in range(self.n_nodes)]
         edges = [sums([self.edge(e)], y[own][:, None])[0] for e, own in enumerate(self.edges)]
-        return [nodes, edges, [product(own) for own in self.agreed(y)]]
+        factors = [float(function.scores(y[nodes][None])[0]) for nodes, function in self.factors]
+        return None if -math.inf in factors else [nodes, edges, list(map(product, self.agreed(y))), list(map(product, factors))]
 
     def sweep(self, messages: np.ndarray, domain: np.ndarray, order: list[int], even: bool) -> None:
         """Change messages by a pass of TRW-S (Kolmogorov 2006): each node shares its score between its edges to nodes that come later in
@@ -253,11 +283,292 @@ class Terms:
             share = np.where(domain[v], added(self.less(v, messages), [self.label])[0], 0.0) / among
             for end in later.tolist():
                 messages[end] = np.where(domain[v], messages[end] + share, 0.0)
-                table = added([self.edge(end % self.n_edges)], [self.label] * 2)[0]
-                table = (table if end < self.n_edges else table.T)[domain[v]] + messages[end][domain[v], None]
-                best = np.where(domain[self.other[end]], table.max(axis=0), -np.inf)
-                messages[(end + self.n_edges) % (2 * self.n_edges)] = np.where(np.isneginf(best), 0.0, best.max() - best)
+                here, there = np.flatnonzero(domain[v]), np.flatnonzero(domain[self.other[end]])
+                first = end < self.n_edges
+                table = added([self.edge(end % self.n_edges)], [here, there] if first else [there, here])[0]
+                best = ((table if first else table.T) + messages[end, here, None]).max(axis=0, initial=-np.inf)
+                back = messages[(end + self.n_edges) % (2 * self.n_edges)]
+                back[:], back[there] = 0.0, np.where(np.isneginf(best), 0.0, best.max(initial=-np.inf) - best)
         messages[~(np.abs(messages) <= LARGEST)] = 0.0
+
+
+# ---- factors ---------------------------------------------------------------------------------------------------------
+#
+# A function of the labels of some nodes (section "Factors") has: ``scores`` of rows of labels; the exact ``best`` with messages psi over lists
+# ``own`` of labels, times ONE, None if nothing is possible; the ``support``, which labels of each list are part of something possible;
+# ``finite``, the scores that it may have; and ``lift``: scores of extra nodes, and edges (i, j, table), where members are counted first.
+
+
+def linked(fits: np.ndarray) -> np.ndarray:
+    """A table that forbids what does not fit."""
+    return np.where(fits, 0.0, -np.inf)
+
+
+def tuple_node(tuples: np.ndarray, scores: np.ndarray, shape: Any) -> Lift:
+    """One extra node, whose labels are tuples; a single one that agrees with nothing, if there are none."""
+    if not len(tuples):
+        tuples, scores = np.full((1, len(shape)), -1), np.zeros(1)
+    return [scores], [(i, len(shape), linked(np.arange(size)[:, None] == tuples[:, i])) for i, size in enumerate(shape)]
+
+
+class Table:
+    """Kind 0: a dense table."""
+
+    def __init__(self, numbers: np.ndarray, scores: np.ndarray):
+        self.shape = tuple(numbers.tolist())
+        sound = 0 < len(self.shape) <= 30 and min(self.shape) > 0 and math.prod(self.shape) == len(scores)
+        need(sound, "the table of a factor has another shape than size.")
+        self.table, self.possible = scores.reshape(self.shape), scores.reshape(self.shape) > -np.inf
+        self.finite = self.table[self.possible]
+
+    def takes(self, shape: Any) -> bool:
+        return bool(self.shape == shape)
+
+    def scores(self, rows: np.ndarray) -> Any:
+        return self.table[tuple(rows.T)]
+
+    def best(self, psi: np.ndarray, own: list[np.ndarray]) -> int | None:
+        messages = [part((i,), psi[[i]]) for i in range(len(psi))]
+        return top([part(tuple(range(len(psi))), self.table[None]), *messages], own)
+
+    def support(self, own: list[np.ndarray]) -> list[np.ndarray]:
+        some = self.possible[np.ix_(*own)]
+        return [some.any(axis=tuple(j for j in range(len(own)) if j != i)) for i in range(len(own))]
+
+    def lift(self, shape: Any) -> Lift:
+        return tuple_node(np.argwhere(self.possible), self.finite, shape)
+
+
+class Diagram:
+    """Each label leads from state to state, and the last state has a score: ``steps[i][s, k]`` is the number of the state after label k of
+    node i in state s, -1 for none. States are those that lead to something possible, in rising order."""
+
+    def __init__(self, shape: Any, start: Any, after: Callable[[int, Any, int], Any], end: Callable[[Any], float]):
+        self.shape, layer, steps, pairs = tuple(shape), [start], [], 0
+        for i, size in enumerate(shape):
+            pairs += len(layer) * size
+            need(pairs <= MOST_PAIRS, f"a factor has more than {MOST_PAIRS} pairs of a state and a label.")
+            found = [[after(i, state, k) for k in range(size)] for state in layer]
+            layer = sorted({state for row in found for state in row if state is not None})
+            number = {state: j for j, state in enumerate(layer)}
+            steps.append(np.array([[number.get(state, -1) for state in row] for row in found], dtype=int).reshape(-1, size))
+        ends, self.steps = np.array([end(state) for state in layer], dtype=float), list[np.ndarray]()
+        keep = ends > -np.inf
+        self.ends = ends[keep]
+        for step in steps[::-1]:
+            step = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)[step]  # the last one, so that -1 stays
+            keep = (step >= 0).any(axis=1)
+            self.steps.insert(0, step[keep])
+
+    def takes(self, shape: Any) -> bool:
+        return bool(self.shape == shape)
+
+    def best(self, psi: np.ndarray, own: list[np.ndarray]) -> int | None:
+        reached = {0: 0} if len(self.ends) else {}
+        for step, row, labels in zip(self.steps, psi, own, strict=True):
+            found, cells = dict[int, int](), [(k, product(float(row[k]))) for k in labels.tolist()]
+            for state, value in reached.items():
+                for k, more in cells:
+                    to = int(step[state, k])
+                    if to >= 0 and (to not in found or found[to] < value + more):
+                        found[to] = value + more
+            reached = found
+        return max((value + product(float(self.ends[state])) for state, value in reached.items()), default=None)
+
+    def support(self, own: list[np.ndarray]) -> list[np.ndarray]:
+        steps = [step[:, labels] for step, labels in zip(self.steps, own, strict=True)]
+        reached = [np.ones(len(steps[0]), dtype=bool)]
+        for step, size in zip(steps, [*map(len, steps[1:]), len(self.ends)], strict=True):
+            reached.append(np.isin(np.arange(size), step[reached[-1]]))
+        masks, open_ends = list[np.ndarray](), np.append(self.ends > -np.inf, False)  # the last one is where -1 leads
+        for step, here in zip(steps[::-1], reached[-2::-1], strict=True):
+            good = open_ends[step]
+            masks.insert(0, good[here].any(axis=0))
+            open_ends = np.append(good.any(axis=1), False)
+        return masks
+
+    def lift(self, shape: Any) -> Lift:
+        if not len(self.ends):
+            return tuple_node(np.zeros((0, len(shape))), self.ends, shape)
+        n, pairs, to = len(shape), [np.nonzero(step >= 0) for step in self.steps], [step[step >= 0] for step in self.steps]
+        edges = [(i, n + i, linked(np.arange(size)[:, None] == pairs[i][1])) for i, size in enumerate(shape)]
+        edges += [(n + i - 1, n + i, linked(to[i - 1][:, None] == pairs[i][0])) for i in range(1, n)]
+        return [*(np.zeros(len(own)) for own in to[:-1]), self.ends[to[-1]]], edges
+
+
+class SparseTable(Diagram):
+    """Kind 1: listed tuples, and one score for all others. States are the beginnings of listed tuples, and one for whatever is not."""
+
+    def __init__(self, numbers: np.ndarray, scores: np.ndarray):
+        n = int(numbers[0]) if len(numbers) else 0
+        need(0 < n < len(numbers) and len(numbers) == 1 + n * len(scores), "a sparse table has too few or too many numbers.")
+        shape, rows = numbers[1 : n + 1], numbers[n + 1 :].reshape(-1, n)
+        need((shape > 0).all() and ((rows >= 0) & (rows < shape)).all(), "a sparse table lists labels that do not exist.")
+        self.listed, self.default = dict(zip(map(tuple, rows.tolist()), scores[1:].tolist(), strict=True)), float(scores[0])
+        need(len(self.listed) == len(rows), "a sparse table lists a tuple twice.")
+        self.finite = scores[int(math.prod(shape.tolist()) == len(rows)) :]
+        self.finite, known = self.finite[self.finite > -np.inf], {row[:i] for row in self.listed for i in range(n + 1)}
+        super().__init__(
+            shape.tolist(), (), lambda i, state, k: (*state, k) if (*state, k) in known else (math.inf,),
+            lambda state: self.listed.get(state, self.default),
+        )  # fmt: skip
+
+    def scores(self, rows: np.ndarray) -> Any:
+        return np.array([self.listed.get(tuple(row), self.default) for row in rows.tolist()])
+
+    def lift(self, shape: Any) -> Lift:
+        if self.default > -np.inf:
+            return super().lift(shape)
+        some = sorted(row for row, score in self.listed.items() if score > -np.inf)
+        return tuple_node(np.array(some), np.array([self.listed[row] for row in some]), shape)
+
+
+class Linear(Diagram):
+    """Kind 4: a sum of whole numbers between two limits. States are partial sums."""
+
+    def __init__(self, numbers: np.ndarray, scores: np.ndarray):
+        given = numbers.tolist()
+        n = given[0] if len(given) > 3 else 0
+        sizes = given[3 : 3 + n]
+        sound = 0 < n == len(sizes) and min(sizes) > 0 and 3 + n + sum(sizes) == len(given) and not len(scores)
+        need(
+            sound and max(map(abs, given[3 + n :])) <= 2**40, "a linear inequality has too few, too many or too large numbers."
+        )
+        low, high, self.finite = given[1], given[2], np.zeros(1)
+        self.weights = np.split(numbers[3 + n :], np.cumsum(sizes)[:-1])
+        # what the nodes from i on can add
+        least, most = ([sum(int(f(row)) for row in self.weights[i:]) for i in range(n + 1)] for f in (np.min, np.max))
+        rows, self.within = [row.tolist() for row in self.weights], (low, high)
+
+        def after(i: int, state: int, k: int) -> int | None:
+            total = state + rows[i][k]
+            return total if total + most[i + 1] >= low and total + least[i + 1] <= high else None
+
+        super().__init__(sizes, 0, after, lambda state: 0.0 if low <= state <= high else -math.inf)
+
+    def scores(self, rows: np.ndarray) -> Any:
+        total: Any = sum(own[rows[:, i]] for i, own in enumerate(self.weights))
+        return linked((total >= self.within[0]) & (total <= self.within[1]))
+
+
+class Cardinality:
+    """Kind 3: a score of how many nodes have one of some labels."""
+
+    def __init__(self, numbers: np.ndarray, scores: np.ndarray):
+        need(len(numbers) and (numbers >= 0).all() and len(scores) > 1, "a count has no labels, or too few scores.")
+        self.counted, self.by_count, self.possible = numbers, scores, scores > -np.inf
+        self.finite = scores[self.possible]
+
+    def takes(self, shape: Any) -> bool:
+        return len(shape) == len(self.by_count) - 1
+
+    def scores(self, rows: np.ndarray) -> Any:
+        return self.by_count[np.isin(rows, self.counted).sum(axis=1)]
+
+    def best(self, psi: np.ndarray, own: list[np.ndarray]) -> int | None:
+        base, gains, forced = 0, list[int](), 0
+        for row, labels in zip(psi, own, strict=True):
+            inside = np.isin(labels, self.counted)
+            yes, no = (float(row[labels[some]].max(initial=-np.inf)) for some in (inside, ~inside))
+            if yes == no == -math.inf:
+                return None
+            forced, base = forced + (no == -math.inf), base + product(yes if no == -math.inf else no)
+            gains += [product(yes) - product(no)] if min(yes, no) > -math.inf else []
+        best = accumulate(sorted(gains, reverse=True), initial=base)  # with `forced` nodes that count, with one more, ...
+        return max(
+            (x + product(s) for x, s in zip(best, self.by_count[forced:].tolist(), strict=False) if s > -math.inf), default=None
+        )
+
+    def support(self, own: list[np.ndarray]) -> list[np.ndarray]:
+        inside = [np.isin(labels, self.counted) for labels in own]
+        can = [(bool(some.any()), not some.all()) for some in inside]  # count, or not
+        least, most = sum(not no for _, no in can), sum(yes for yes, _ in can)
+        if not all(map(len, own)):
+            return [np.zeros(len(labels), dtype=bool) for labels in own]
+        return [
+            np.where(some, self.possible[least + no : most + 1].any(), self.possible[least : most + 1 - yes].any())
+            for some, (yes, no) in zip(inside, can, strict=True)
+        ]
+
+    def lift(self, shape: Any) -> Lift:
+        counted = set(self.counted.tolist())
+        return Diagram(shape, 0, lambda i, state, k: state + (k in counted), lambda state: float(self.by_count[state])).lift(
+            shape
+        )
+
+
+class AllDifferent:
+    """Kind 2: an assignment of labels to nodes."""
+
+    def __init__(self, numbers: np.ndarray, scores: np.ndarray):
+        need(not len(numbers) and not len(scores), "all-different has numbers.")
+        self.finite = np.zeros(1)
+
+    def takes(self, shape: Any) -> bool:
+        return True
+
+    def scores(self, rows: np.ndarray) -> Any:
+        return linked(np.array([len(set(row)) == len(row) for row in rows.tolist()]))
+
+    def best(self, psi: np.ndarray, own: list[np.ndarray]) -> int | None:
+        """For any prices >= 0, all prices and what each node gains at most beyond the price of its label are a bound; the best ones are found."""
+        gain = [{k: product(float(row[k])) for k in labels.tolist()} for row, labels in zip(psi, own, strict=True)]
+        size = 1 + max((k for row in gain for k in row), default=-1)
+        if not all(gain) or size < len(gain):
+            return None
+        never = 2 * (len(gain) + 1) * (1 + max(abs(x) for row in gain for x in row.values()))  # more than any assignment costs
+        price = [max(own, 0) for own in assigned([[-row[k] if k in row else never for k in range(size)] for row in gain])[1]]
+        return sum(max(x - price[k] for k, x in row.items()) for row in gain) + sum(price)
+
+    def support(self, own: list[np.ndarray]) -> list[np.ndarray]:
+        """Régin 1994: a node may take a label if those who are displaced, one after the other, can end with its present label."""
+        can = np.zeros((len(own), max(len(own), 1 + max(int(labels.max(initial=-1)) for labels in own))), dtype=bool)
+        for i, labels in enumerate(own):
+            can[i, labels] = True
+        held = {i: k for k, i in enumerate(assigned((~can).astype(int).tolist())[0])}
+        if not all(can[i, held[i]] for i in range(len(own))):
+            return [np.zeros(len(labels), dtype=bool) for labels in own]
+        leads = np.ones(
+            (can.shape[1], can.shape[1]), dtype=bool
+        )  # from the label of a node to those that it may take; nobody minds
+        leads[[held[i] for i in range(len(own))]] = can
+        for middle in range(len(leads)):
+            leads |= leads[:, middle, None] & leads[middle]
+        return [leads[labels, held[i]] for i, labels in enumerate(own)]
+
+    def lift(self, shape: Any) -> Lift:
+        pairs = [(i, j) for j in range(len(shape)) for i in range(j)]
+        return [], [(i, j, linked(np.arange(shape[i])[:, None] != np.arange(shape[j]))) for i, j in sorted(pairs)]
+
+
+def assigned(cost: list[list[int]]) -> tuple[list[int], list[int]]:
+    """The row of each column (-1: none) in a cheapest assignment, and prices of columns that prove it. There are no more rows than columns.
+
+    The Hungarian method (Kuhn 1955): rows enter one by one, and displace others along the cheapest path."""
+    columns, paid, price, row = range(len(cost[0])), [0] * len(cost), [0] * len(cost[0]), [-1] * len(cost[0])
+    for start in range(len(cost)):
+        i, at, came, done = start, -1, dict[int, int](), list[int]()
+        least: list[Any] = [math.inf for _ in columns]
+        while i >= 0:
+            free = [j for j in columns if j not in done]
+            for j in free:
+                if (own := cost[i][j] - paid[i] + price[j]) < least[j]:
+                    least[j], came[j] = own, at
+            at = min(free, key=least.__getitem__)
+            step = least[at]
+            paid[start] += step
+            for j in free:
+                least[j] -= step
+            for j in done:
+                price[j], paid[row[j]] = price[j] + step, paid[row[j]] + step
+            done.append(at)
+            i = row[at]
+        while at >= 0:
+            row[at], at = start if came[at] < 0 else row[came[at]], came[at]
+    return row, price
+
+
+KINDS: tuple[Any, ...] = (Table, SparseTable, AllDifferent, Cardinality, Linear)
 
 
 # ---- problems and answers --------------------------------------------------------------------------------------------
@@ -269,7 +580,9 @@ class Problem(Terms):
     def __init__(self, path: str):
         self.sizes: dict[str, int] = {}
         a, header = read_npz(path, "maxsum-problem")
-        a = checked(a, PROBLEM, self.sizes, "parts")
+        more = {name for name in PROBLEM if name.startswith(("factor", "function"))}
+        need(not (more & set(a)) or more <= set(a), "some of the members of factors are missing.")
+        a = checked(a, PROBLEM, self.sizes, " ".join({"parts", *more}))
         edges, states, rewards = a["edges"], a["n_states"], a["clique_weights"]
         self.number, self.weight = a["edge_table"], a["edge_weight"]
         self.offset: Any = header.get("offset", "")
@@ -288,12 +601,37 @@ class Problem(Terms):
         hard: Any = np.isneginf(self.bank).any(axis=(1, 2))
         need((self.weight[hard[self.number]] > 0).all(), "an edge with forbidden pairs has a weight of 0 or below.")
         need(not np.isneginf(self.unary).all(axis=1).any(), "a node has no label that is allowed.")
-        every = (self.unary, self.bank, self.weight, rewards, np.array(self.offset))
+        factors = self.read_factors(a) if "factor_ptr" in a else []
+        every = (
+            self.unary,
+            self.bank,
+            self.weight,
+            rewards,
+            np.array(self.offset),
+            *(function.finite for _, function in factors),
+        )
         self.whole_numbers = all((np.isneginf(x) | (x == np.floor(x))).all() for x in every)
         super().__init__(
             edges, states, lambda v: part((0,), self.unary[[v]]),
-            lambda e: ((0, 1), self.bank[self.number[[e]]], self.weight[[e]]), (a["clique_nodes"], cliques, rewards),
+            lambda e: ((0, 1), self.bank[self.number[[e]]], self.weight[[e]]), (cliques, rewards), factors,
         )  # fmt: skip
+
+    def read_factors(self, a: Arrays) -> list[tuple[np.ndarray, Any]]:
+        """Nodes and function of every factor (section "Factors")."""
+        ends, sizes = a["function_ptr"], [self.sizes["I"], self.sizes["J"]]
+        need(
+            (ends[:, 0] == 0).all() and (ends[:, -1] == sizes).all() and (np.diff(ends) >= 0).all(),
+            "function_ptr is not sound.",
+        )
+        own = [np.split(a[name], cuts[1:-1]) for name, cuts in zip(("function_numbers", "function_scores"), ends, strict=True)]
+        functions = [KINDS[kind](*codes) for kind, *codes in zip(a["function_kind"].tolist(), *own, strict=False)]
+        nodes = np.split(a["factor_nodes"], a["factor_ptr"][1:-1])[: self.sizes["F"]]
+        need(all(0 < len(some) == len(set(some.tolist())) for some in nodes), "a factor has no nodes, or one of them twice.")
+        self.which: list[int] = a["factor_function"].tolist()
+        factors = [(some, functions[i]) for some, i in zip(nodes, self.which, strict=True)]
+        fits = all(function.takes(tuple(a["n_states"][some].tolist())) for some, function in factors)
+        need(fits, "a function has other nodes, or other labels, than its factor.")
+        return factors
 
     def total(self, parts: list[list[Any]] | None) -> Value:
         """The offset and all terms; -inf if there are none."""
@@ -309,13 +647,30 @@ class Problem(Terms):
         change, (u, v), at = self.unary - self.unary[np.arange(self.n_nodes), y][:, None], self.edges.T, slice(None)
         for end, cells in ((u, self.bank[self.number, :, y[v]]), (v, self.bank[self.number, y[u], at])):
             np.add.at(change, end, (cells - self.bank[self.number, y[u], y[v]][:, None]) * self.weight[:, None])
+        change += self.moves(y)
+        some = [
+            self.factors[i] for i in np.unique(np.linspace(0, len(self.factors) - 1, min(len(self.factors), 512)).astype(int))
+        ]
+        at_factor = [nearest(own.scores(y[nodes][None]), np.unique(own.finite)[None])[0] for nodes, own in some]
         terms = [
             (nearest(self.unary[n, y[n]], self.unary[n]), self.n_nodes),
             (at_edge, self.n_edges),
             (at_clique, len(self.cliques)),
+            (np.array(at_factor), len(self.factors)),
         ]
         by_terms, by_moves = self.low_sum(terms), self.low_sum([(nearest(np.zeros(len(n)), change[n]), self.n_nodes)])
         return min(by_terms, by_moves) if by_moves > 0 else by_terms
+
+    def moves(self, y: np.ndarray) -> np.ndarray:
+        """Changes of the sum of small factors when one node takes another label; factors of one function are summed one after another."""
+        change, small = np.zeros(self.unary.shape), [f for f, (nodes, _) in enumerate(self.factors) if len(nodes) <= MOST_NODES]
+        places = [(self.which[f], len(self.factors[f][0]), i, f) for f in small for i in range(len(self.factors[f][0]))]
+        for _, _, i, f in sorted(places):
+            nodes, own = self.factors[f]
+            rows = np.tile(y[nodes], (self.states[nodes[i]], 1))
+            rows[:, i] = self.label[: len(rows)]
+            change[nodes[i], : len(rows)] += own.scores(rows) - own.scores(y[nodes][None])
+        return change
 
     @staticmethod
     def low_sum(kinds: list[tuple[np.ndarray, int]]) -> float:
@@ -327,6 +682,56 @@ class Problem(Terms):
                 low = min(low, float(some[int(0.05 * max(0, len(some) - 100))]))
                 varying.append((some, count / len(near)))
         return float(sum(share * np.minimum(some, 100 * low).sum() for some, share in varying))
+
+
+class Lifted(Problem):
+    """A problem whose factors are written with extra nodes and edges (section "Lifted forms"): it has the same scores."""
+
+    def __init__(self, given: Problem):
+        need(not given.cliques, "a lifted form is not for problems with cliques.")
+        edges, parts, extra = given.edges.tolist(), list(map(given.edge, range(given.n_edges))), list[np.ndarray]()
+        known, apart = dict[Any, Lift](), dict[tuple[int, int], None]()  # pairs of nodes whose labels differ, in their order
+        for nodes, function in given.factors:
+            shape = tuple(given.states[nodes].tolist())
+            if (id(function), shape) not in known:
+                known[id(function), shape] = function.lift(shape)
+            scores, links = known[id(function), shape]
+            own = [*nodes.tolist(), *range(given.n_nodes + len(extra), given.n_nodes + len(extra) + len(scores))]
+            extra += scores
+            for i, j, table in links:
+                if j < len(nodes):
+                    apart[min(own[i], own[j]), max(own[i], own[j])] = None
+                else:
+                    edges.append([own[i], own[j]])
+                    parts.append(part((0, 1), table[None]))
+        need(max(map(len, extra), default=0) <= MOST_LABELS, f"an extra node has more than {MOST_LABELS} labels.")
+        place, same = (
+            {(min(u, v), max(u, v)): e for e, (u, v) in enumerate(given.edges.tolist())},
+            np.eye(given.size, dtype=bool),
+        )
+        for pair in apart:  # a weight that is not positive cannot forbid: its sign goes into the table
+            if pair in place:
+                _, tables, weight = parts[place[pair]]
+                parts[place[pair]] = (0, 1), np.where(same, -np.inf, np.sign(weight) * tables), np.abs(weight) + (weight == 0)
+            else:
+                edges.append(list(pair))
+                parts.append(part((0, 1), linked(~same)[None]))
+        self.offset, self.whole_numbers = given.offset, given.whole_numbers
+        states = np.concatenate([given.states, np.array(list(map(len, extra)), dtype=int)])
+        self.unary = np.full((len(states), max([given.size, *map(len, extra)])), -np.inf)
+        self.unary[: given.n_nodes, : given.size] = given.unary
+        for v, scores in enumerate(extra, start=given.n_nodes):
+            self.unary[v, : len(scores)] = scores
+        self.sizes = {"N": len(states), "E": len(edges), "K": self.unary.shape[1], "M": 0}
+        none: Any = [], np.zeros((0, self.unary.shape[1]))
+        Terms.__init__(
+            self,
+            np.array(edges, dtype=int).reshape(-1, 2),
+            states,
+            lambda v: part((0,), self.unary[[v]]),
+            parts.__getitem__,
+            none,
+        )
 
 
 def nearest(at: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -341,8 +746,13 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     """Compare the claims of an answer with what its certificate proves (section "Claims of an answer")."""
     problem, a = Problem(problem_path), read_npz(answer_path)[0]
     form, word = (a[name].tobytes().decode("utf-8", "replace") if name in a else "" for name in ("form", "guarantee"))
-    need(form in FORMS, f"{answer_path} has a certificate of the form {form!r}; this file checks {', '.join(FORMS)}.")
-    a = checked(a, {**COMMON, **FORMS[form]}, problem.sizes, "labels guarantee passes effort level")
+    known = FACTORED if problem.factors else tuple(FORMS)
+    need(form in known, f"{answer_path} has a certificate of the form {form!r}; this file checks {', '.join(known)}.")
+    proven = Lifted(problem) if form.startswith("lifted-") else problem  # what the proof is about
+    form, common = form.removeprefix("lifted-"), {name: own for name, own in a.items() if name in COMMON}
+    members = FORMS[form] | ({"factor": "f8 G,K"} if form == "messages" and proven.factors else {})
+    proof = checked({name: own for name, own in a.items() if name not in COMMON}, members, proven.sizes, "passes effort level")
+    a = checked(common, COMMON, problem.sizes, "labels guarantee") | proof
     version, y, claimed, upper = int(a["answer"]), a.get("labels"), float(a["score"]), float(a["bound"])
     need(version in (1, 2) and (version == 2) == ("guarantee" in a), "the answer is not of version 1, or 2 with a guarantee.")
     need(y is None or (y < problem.states).all(), "labels are not one label of its own for each node.")
@@ -352,16 +762,16 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     if values is not None and y is not None:  # room: two ways to add up the values that the labelling touches
         tolerance = Fraction(TOLERANCE) * Fraction(problem.variation(y))
         touched = abs(Fraction(problem.offset)) + Fraction(sum(abs(x) for own in values for x in own), ONE)
-        room = Fraction(EPS / 2 * (8 + math.log2(2 + problem.n_nodes + problem.n_edges))) * touched
+        room = Fraction(EPS / 2 * (8 + math.log2(2 + problem.n_nodes + problem.n_edges + len(problem.factors)))) * touched
     if form == "none":
         bound: Value = math.inf
     elif form == "messages":
-        messages = np.concatenate([a["edge"].reshape(-1, problem.size), a["clique"]])
-        bound = problem.total(problem.tops(messages, problem.arc_consistent(problem.allowed)))
+        messages = np.concatenate([a["edge"].reshape(-1, proven.size), a["clique"], *([a["factor"]] if proven.factors else [])])
+        bound = proven.total(proven.tops(messages, proven.arc_consistent(proven.allowed)))
     elif form == "search":
-        bound = by_search(problem, a, score, tolerance, upper)
+        bound = by_search(proven, a, score, tolerance, upper)
     else:
-        bound = by_elimination(problem, a) if form == "elimination" else by_tangent(problem, a)
+        bound = by_elimination(proven, a) if form == "elimination" else by_tangent(proven, a)
     if problem.whole_numbers and math.isfinite(bound):
         bound = Fraction(math.floor(bound))
     feasible, optimal = values is not None, values is not None and bound - score <= tolerance
@@ -414,6 +824,9 @@ def by_elimination(problem: Problem, a: Arrays) -> Value:
         diagonal: Any = (0, *[problem.label[: min(shape)]] * len(shape))
         cube[diagonal] = problem.reward[c, : min(shape)]
         box.append(part(axes, cube))
+    for nodes, function in problem.factors:
+        (box, axes), shape = home(nodes.tolist()), problem.states[nodes].tolist()
+        box.append(part(axes, function.scores(np.indices(shape).reshape(len(shape), -1).T).reshape(1, *shape)))
     for i, bag in enumerate(bags):
         labels = [problem.label[: problem.states[w]] for w in bag]
         shape = [len(own) for own in labels[1:]]
@@ -637,7 +1050,7 @@ class Training(Terms):
             own = slice(a["f_ptr"][e], a["f_ptr"][e + 1])
             return (0, 1), w[a["edge_index"][a["f_col"][own]]], a["f_val"][own]
 
-        none: Any = np.zeros(0, dtype=np.int64), [], np.zeros((0, a["loss"].shape[1]))
+        none: Any = [], np.zeros((0, a["loss"].shape[1]))
         super().__init__(a["edges"], a["n_states"], node, edge, none)
 
     def in_cone(self) -> bool:

@@ -60,6 +60,26 @@ def test_what_the_page_takes_is_taken_and_nothing_else(surrogate: str, potential
 
 
 @pytest.mark.parametrize("surrogate", TOLD)
+def test_what_the_page_trains_with_factors_is_trained_and_nothing_else(surrogate: str) -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## Samples with factors")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|$", section, flags=re.M))
+    rng = np.random.default_rng(0)
+    factors = [ms.factors.exactly(np.arange(4), 2)]
+    X = [ms.GraphSample(rng.normal(size=(4, 2)), ms.Graph.grid(2, 2), factors=factors) for _ in range(2)]
+    taken = []
+    for learner in LEARNERS:
+        net = ms.GraphLabeler(surrogate=surrogate, learner=learner, max_iter=1, tol=0.5)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                net.fit(X, [[0, 1, 1, 0], [1, 1, 0, 0]])
+        except (ms.InvalidParameterError, ms.UnsupportedProblemError):
+            continue
+        taken.append(learner)
+    assert sorted(taken) == sorted(re.findall(r"`(\w+)`", rows.get(surrogate, "")))
+
+
+@pytest.mark.parametrize("surrogate", TOLD)
 def test_the_default_is_the_first_learner_of_the_page(surrogate: str) -> None:
     rng = np.random.default_rng(0)
     X = [ms.GraphSample(rng.normal(size=(4, 2)), ms.Graph.grid(2, 2)) for _ in range(2)]

@@ -183,7 +183,7 @@ def test_packed_passes_are_those_of_trws_inside_the_box(hard):
         problem, domain = box_of(seed, hard)
         base = prepare(problem).net
         net, box = base._replace(unary=base.unary.copy()), _room(problem)
-        restrict(net, base.unary, domain)
+        restrict(net.unary, base.unary, domain)
         rng = np.random.default_rng(seed)
         inside = domain.astype(bool)[problem.graph.edges].transpose(1, 0, 2)
         ours = np.where(inside, rng.normal(size=(2, problem.n_edges, problem.n_labels)), 0.0)
@@ -201,7 +201,7 @@ def test_a_tightened_box_has_a_lower_bound_and_a_labelling_inside_it():
         problem, domain = box_of(seed, False)
         base = prepare(problem).net
         net, box = base._replace(unary=base.unary.copy()), _room(problem)
-        restrict(net, base.unary, domain)
+        restrict(net.unary, base.unary, domain)
         messages, labels = np.zeros((2, problem.n_edges, problem.n_labels)), np.zeros(problem.n_nodes, dtype=np.int32)
         score, _ = tighten(net, domain, messages, np.inf, -np.inf, 10, 0.0, box, labels)
         assert domain[np.arange(problem.n_nodes), labels].all()

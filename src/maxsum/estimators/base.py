@@ -163,11 +163,13 @@ class Labeler(MaxSumEstimator):
             bound = model.bind(samples, targets, declared)
         words = ""
         if surrogate.potentials(settings) is None:
-            if bound.n_labels == 2 and not bound.is_forest and bound.data.f.min() >= 0:
+            constrained = bound.data.factors is not None
+            if bound.n_labels == 2 and not bound.is_forest and not constrained and bound.data.f.min() >= 0:
                 bound = replace(model, potentials="supermodular").bind(samples, targets, declared)
                 words = "supermodular potentials, as two labels on graphs with cycles are then solved exactly; "
             else:
                 why = "no graph has a cycle" if bound.is_forest else "no smaller class is known to fit"
+                why = "samples have factors" if constrained else why
                 words = f"general potentials, as {why}; "
         bound = coding.named(bound)
         operators = sample_operators(spec, samples, targets, declared)
@@ -224,7 +226,8 @@ class Labeler(MaxSumEstimator):
 
     def _at_once(self, samples: list[GraphSample]) -> Sequence[np.ndarray] | np.ndarray | None:
         """Labellings of several small forests by one call for their union."""
-        if len(samples) < 2 or not all(sample.graph.is_forest and not sample.cliques for sample in samples):
+        plain = all(sample.graph.is_forest and not sample.cliques and not sample.factors for sample in samples)
+        if len(samples) < 2 or not plain:
             return None
         model, data = self.model_, self.model_.encode(samples)
         bank, edge_table, edge_weight = model.tables(self.weights_, data).of(0, len(data.edges))

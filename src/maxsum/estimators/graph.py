@@ -264,4 +264,5 @@ def conditioned(problem: Problem, labels: np.ndarray) -> Problem:
         problem.n_states,
         problem.cliques,
         problem.offset,
+        problem.factors,
     )

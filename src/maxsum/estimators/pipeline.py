@@ -20,7 +20,7 @@ from ..core.problem import Problem
 from ..core.result import Result, Termination
 from ..executors.threads import thread_map
 from ..inference.base import Clock, Solver
-from ..inference.dispatch import TABLE, solve
+from ..inference.dispatch import is_easy, solve
 from ..inference.exact.junction import has_small_width
 from ..learning.driver import Learner
 from ..learning.learners.cutting_plane import CuttingPlane
@@ -441,8 +441,11 @@ def best(problem: Problem, solver: Solver | str | None = None) -> Result:
     """The answer of a solver; by default the exact one that fits the structure, and `TRWS` elsewhere."""
     if solver is not None:
         return solve(problem, solver)
-    exact = not (problem.n_edges or len(problem.cliques)) or any(row.fits(problem) for row in TABLE)
-    return solve(problem, None if exact else "TRWS")
+    if is_easy(problem):
+        return solve(problem)
+    found = solve(problem, "TRWS")
+    # Message passing may end without a labelling that keeps the constraints of factors: these want a search.
+    return solve(problem, init=found) if len(problem.factors) and not np.isfinite(found.score) else found
 
 
 def labels_of(result: Result, j: int) -> np.ndarray:
@@ -460,6 +463,9 @@ def label_gains(problem: Problem, solver: Solver | str | None = None) -> np.ndar
     for m, label in enumerate(labels):
         unary = problem.unary.copy()
         unary[m, label] = -np.inf
-        other = Problem(problem.graph, unary, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states)
+        other = Problem(
+            problem.graph, unary, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states, problem.cliques,
+            problem.offset, problem.factors,
+        )  # fmt: skip
         out[m] = (first.score - best(other, solver).score) * (1 if label else -1)
     return out

@@ -32,6 +32,7 @@ from ..learning.objectives.qp import QPObjective, predict_convex
 from ..learning.oracles.bracket import BracketOracle
 from ..learning.oracles.enumeration import EnumerationOracle
 from ..learning.oracles.exact import ForestOracle
+from ..learning.oracles.factored import FactorOracle
 from ..learning.oracles.relaxed import RelaxedOracle
 from ..learning.oracles.second_order import PairLoss, PairOracle
 from ..learning.oracles.solver import SolverOracle
@@ -213,7 +214,8 @@ class Margin(Surrogate):
         tied = (settings.surrogate, settings.learner, settings.oracle, settings.checkpoint) != (
             None,
         ) * 4 or settings.warm_start
-        if tied or settings.rows or settings.order != 1 or not many_blocks(objective):
+        fixed = objective.model.data.factors is not None  # the linear relaxation of factors is not learned with
+        if tied or fixed or settings.rows or settings.order != 1 or not many_blocks(objective):
             return None
         return Instead(
             SURROGATES["lp"], "the lp surrogate, as one slack for each of so large graphs with cycles converges slowly"
@@ -241,6 +243,7 @@ class Margin(Surrogate):
         kinds = {
             SubsetOracle: "enumeration, as all sets of so few labels can be tried",
             EnumerationOracle: "enumeration, as all labellings of so small graphs can be tried",
+            FactorOracle: f"{'elimination' if objective.exact else 'elimination or TRW-S with brackets'}, as samples have factors",
             ForestOracle: "dynamic programming, as no training graph has a cycle",
             SolverOracle: "an exact solver by structure, as the graphs have cycles and solve() knows one for each",
             RelaxedOracle: "TRW-S, then the linear program where that leaves a gap, as the graphs have cycles",

@@ -5,6 +5,7 @@ from .base import Solver
 from .dispatch import solve
 from .exact.exhaustive import Exhaustive
 from .exact.junction import JunctionTree
+from .exact.lp_search import LPSearch
 from .exact.maxflow import MaxFlow
 from .exact.search import BranchAndBound
 from .exact.toulbar2 import Toulbar2
@@ -31,6 +32,7 @@ __all__ = [
     "DualDecomposition",
     "Exhaustive",
     "JunctionTree",
+    "LPSearch",
     "LinearProgram",
     "LocalSearch",
     "MaxFlow",

@@ -15,7 +15,7 @@ import numpy as np
 from ..core.certificates.base import Certificate, MessageCertificate, in_doubt, verdict
 from ..core.certificates.dual import centred_score
 from ..core.certificates.lifted import LiftedCertificate
-from ..core.errors import CertificateError, UnsupportedProblemError
+from ..core.errors import CertificateError, InfeasibleError, UnsupportedProblemError
 from ..core.factors.lifting import lift, unliftable
 from ..core.memory import check_room
 from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, Constraint, Maybe, check, check_value, settings
@@ -156,14 +156,22 @@ def _with_factors(supports: Callable[[Any, Problem], Support]) -> Callable[[Any,
             return Support(False, "takes no factors; this problem has some", problem.factors.members(0))
         if reason := unliftable(problem):
             return Support(False, reason)
-        return supports(self, lift(problem).problem)
+        try:
+            return supports(self, lift(problem).problem)
+        except InfeasibleError:  # which `solve` says
+            return Support(True)
 
     return asked
 
 
 def solve_lifted(solver: Solver, problem: Problem, init: Any, callback: Callback | None, gap: float | None) -> Result:
     """Solve the lifted problem, and say it of the given one."""
-    lifted = lift(problem)
+    run = Run(solver.name, problem, None, None, 0.0)
+    try:
+        lifted = lift(problem)
+    except InfeasibleError:
+        run.certify(-np.inf, MessageCertificate(problem.zero_messages()))
+        return run.result()
     if isinstance(init, Result):
         labels = None if init.labels is None else lifted.labels(init.labels)
         kept = None if init.messages is None else MessageCertificate(lifted.messages_up(problem.as_messages(init.messages)))
@@ -171,7 +179,6 @@ def solve_lifted(solver: Solver, problem: Problem, init: Any, callback: Callback
     elif init is not None:
         init = lifted.messages_up(problem.as_messages(init))
     found = solver.solve(lifted.problem, init, callback, gap=gap)
-    run = Run(solver.name, problem, None, None, 0.0)
     if found.labels is not None:
         run.offer(found.labels[: problem.n_nodes])
     if found.certificate is not None:

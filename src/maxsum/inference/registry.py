@@ -6,6 +6,7 @@ from ..core.problem import Problem
 from .base import Solver, Support
 from .exact.exhaustive import Exhaustive
 from .exact.junction import JunctionTree
+from .exact.lp_search import LPSearch
 from .exact.maxflow import MaxFlow
 from .exact.search import BranchAndBound
 from .exact.toulbar2 import Toulbar2
@@ -29,6 +30,7 @@ SOLVERS: dict[str, type[Solver]] = {
         JunctionTree,
         TRWS,
         BranchAndBound,
+        LPSearch,
         LinearProgram,
         LPFinisher,
         DualDecomposition,

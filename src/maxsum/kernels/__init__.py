@@ -11,12 +11,29 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from types import ModuleType
 
-if "MAXSUM_KERNELS" in os.environ:
-    __path__.insert(0, os.environ["MAXSUM_KERNELS"])
+
+def _load(name: str) -> ModuleType:
+    """The extension of that name: the installed one, or that of the folder in ``MAXSUM_KERNELS`` and no other.
+
+    It is not left to ``__path__``, since an editable installation has a finder of its own that does not look there.
+    """
+    folder = os.environ.get("MAXSUM_KERNELS")
+    if folder is None:
+        return import_module(f".{name}", __name__)
+    spec = PathFinder.find_spec(f"{__name__}.{name}", [folder])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"MAXSUM_KERNELS names {folder!r}, where there is no {name}")
+    sys.modules[spec.name] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 try:
-    _library: ModuleType = import_module("._compiled", __name__)
+    _library: ModuleType = _load("_compiled")
 except ImportError as error:
     raise ImportError(
         f"the compiled kernels of maxsum cannot be loaded ({error}). They are built when maxsum is installed: run `pip install .` (or `pip install -e .`) "
@@ -27,7 +44,7 @@ is_new_processor = _library.is_new_processor
 variant = "baseline"
 if os.environ.get("MAXSUM_CPU") != "baseline" and is_new_processor():
     with suppress(ImportError):  # a build for one kind of processors alone
-        _library, variant = import_module("._compiled_v3", __name__), "x86-64-v3"
+        _library, variant = _load("_compiled_v3"), "x86-64-v3"
 
 for _name, _module in vars(_library).items():
     if isinstance(_module, ModuleType):

@@ -1,6 +1,7 @@
 # Made by tools/build/stubs.py; one stub for each source file.
 from types import ModuleType
 
+from . import assignment as assignment
 from . import augmenting_dag as augmenting_dag
 from . import block_ascent as block_ascent
 from . import box as box
@@ -9,6 +10,7 @@ from . import cone as cone
 from . import conjugate_gradients as conjugate_gradients
 from . import consistency as consistency
 from . import convex_bp as convex_bp
+from . import counting as counting
 from . import decomposition as decomposition
 from . import definite as definite
 from . import design as design
@@ -18,6 +20,11 @@ from . import eigen as eigen
 from . import enumeration as enumeration
 from . import expansion as expansion
 from . import factor_ascent as factor_ascent
+from . import factor_decode as factor_decode
+from . import factor_moves as factor_moves
+from . import factor_passes as factor_passes
+from . import factor_support as factor_support
+from . import factors as factors
 from . import height as height
 from . import icm as icm
 from . import limited_memory as limited_memory

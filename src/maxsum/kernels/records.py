@@ -33,6 +33,39 @@ class Net(NamedTuple):
     turned: np.ndarray  # float64 (T, K, K): the tables transposed, or (0, 0, 0) where that would take too much memory
 
 
+class FactorNet(NamedTuple):
+    """A max-sum problem with factors, terms over any number of nodes, for kernels.
+
+    The members of factor ``f`` are the slots ``ptr[f] .. ptr[f + 1] - 1``, all of different nodes. By its kind it pays, with
+    ``t`` the labels of its members:
+
+    0. table: ``scores[start + index of t]``, row by row over the members' own numbers of labels;
+    1. agreement: ``scores[start + k] >= 0`` if all members have label ``k``, else 0;
+    2. cardinality: ``scores[start + c]``, where ``c`` members have a label that counts;
+    3. automaton: ``scores[start + state]`` after the last slot, or nothing is allowed where a step is -1. The state is 0 before
+       the first slot, and label ``k`` at slot ``i`` leads from state ``s`` to ``step[level[i] + s * K + k]``;
+    4. all different: 0 if no two members have the same label, else ``-inf``.
+
+    ``-inf`` in ``scores`` forbids. ``unary`` is ``-inf`` for labels that a node does not have or that are forbidden. Messages
+    are float64 (M, K), one row a slot, finite always; they are read as ``-inf`` at such labels.
+    """
+
+    n_states: np.ndarray  # int32 (N,)
+    unary: np.ndarray  # float64 (N, K)
+    ptr: np.ndarray  # int64 (F + 1,)
+    nodes: np.ndarray  # int32 (M,): node of each slot
+    kind: np.ndarray  # int32 (F,)
+    start: np.ndarray  # int64 (F,)
+    scores: np.ndarray  # float64 (S,): a bank, factors may share their part of it
+    counted: np.ndarray  # uint8 (M, K): labels that count, read for kind 2 alone; (0, K) if there is none of it
+    level: np.ndarray  # int64 (M,): read for kind 3 alone, as the next three; (0,) if there is none of it
+    width: np.ndarray  # int32 (M,): number of states before each slot, at least 1
+    final_width: np.ndarray  # int32 (F,): number of states after the last slot
+    step: np.ndarray  # int32 (T,)
+    member_ptr: np.ndarray  # int64 (N + 1,): the slots of node v are member[member_ptr[v]:member_ptr[v + 1]]
+    member: np.ndarray  # int32 (M,): by increasing factor
+
+
 class Forms(NamedTuple):
     """What is known of each table of a bank; it holds where the weight of the edge is not negative."""
 

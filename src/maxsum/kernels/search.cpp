@@ -4,17 +4,27 @@
 #include "enumeration.hpp"
 #include "height.hpp"
 
+#include <stdexcept>
+
 namespace maxsum {
 
 namespace {
 
-// Write the box into net.unary: the scores `base` inside `domain`, -inf outside. All other kernels only read it, so the record has it constant.
-void restrict_net(const Net &net, Array<const double, 2> base, Array<const u8, 2> domain) {
-    double *__restrict unary = const_cast<double *>(net.unary.data);
+// Write the box into `unary`: the scores `base` inside `domain`, -inf outside.
+void restrict_to(Array<double, 2> unary, Array<const double, 2> base, Array<const u8, 2> domain) {
+    if (unary.shape != base.shape || domain.shape != base.shape) throw std::invalid_argument("unary, base and domain must have the same shape");
+    if (unary.data == base.data) throw std::invalid_argument("unary must not be base itself: the scores outside of the box would be lost");
+    double *__restrict own = unary.data;
     const double *score = base.data;
     const u8 *inside = domain.data;
     const i64 count = base.count();
-    for (i64 i = 0; i < count; i++) unary[i] = inside[i] ? score[i] : -INF;
+    for (i64 i = 0; i < count; i++) own[i] = inside[i] ? score[i] : -INF;
+}
+
+// The same problem with other scores of nodes.
+Net with_unary(Net net, Array<const double, 2> unary) {
+    net.unary = unary;
+    return net;
 }
 
 // Height of the box; slack[v, k] gets the loss of label k at its node (inf outside the box).
@@ -48,17 +58,19 @@ double box_height(const Net &problem, Array<const u8, 2> domain, Array<const dou
 
 // Remove from the box what cannot exceed `target`, by arc consistency and by the loss of each label.
 //
+// `unary` gets the scores of what is left of the box, as restrict_to writes them, and is read in place of those of the net.
 // On entry `queued` marks the nodes that have lost labels; `hard` says whether there are hard constraints. Returns the height of what is left, -inf
 // if nothing is.
-double shrink(const Net &net, Array<const double, 2> base, Array<u8, 2> domain, Array<const double, 3> edge_messages,
+double shrink(const Net &problem, Array<double, 2> unary, Array<const double, 2> base, Array<u8, 2> domain, Array<const double, 3> edge_messages,
               Array<const double, 2> clique_messages, double target, Array<double, 2> slack, Array<i32> queue, Array<u8> queued, Flag hard,
               const Box &box) {
+    const Net net = with_unary(problem, unary);
     while (true) {
         if (hard && !arc_consistency(net, domain, queue, queued, Flag{false})) {
             queued.fill(0);
             return -INF;
         }
-        restrict_net(net, base, domain);
+        restrict_to(unary, base, domain);
         const double total = box_height(net, domain, edge_messages, clique_messages, slack, box);
         if (total <= target) return -INF;
         bool changed = false;
@@ -159,15 +171,16 @@ using Visited = std::tuple<i64, i64, double, double, i64, i64, i64, i64>;
 // `limits` are the target, its distance from the best score, max_iter and least of tighten, and the work that an enumeration may take, in passes (0:
 // none). `labels` with `score` (-inf: none) is a labelling met on the way; `size` is the number of labels of `node`. `opened` is what an enumeration
 // that closed the box has opened (0: it did not, or there was none; then height > -inf says that the box is open).
-Visited visit(const Net &net, Array<const double, 2> base, Array<u8, 2> domain, Array<double, 3> edge_messages,
+Visited visit(const Net &problem, Array<double, 2> unary, Array<const double, 2> base, Array<u8, 2> domain, Array<double, 3> edge_messages,
               Array<const double, 2> clique_messages, const Limits &limits, const Scratch &scratch, const Enumeration &room, Array<i32> labels) {
+    const Net net = with_unary(problem, unary);
     auto [target, closed_gap, max_iter, least, work] = limits;
     const auto &[slack, queue, queued, hard, box] = scratch;
-    double height = shrink(net, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box);
+    double height = shrink(net, unary, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box);
     if (height == -INF) return {0, 0, -INF, -INF, -1, -1, -1, 0};
     auto [score, n_passes] = tighten(net, domain, edge_messages, height, target, max_iter, least, box, labels);
     if (score > -INF) target = std::max(target, score + closed_gap);
-    height = shrink(net, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box);
+    height = shrink(net, unary, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box);
     if (height == -INF) return {n_passes, 0, height, score, -1, -1, -1, 0};
     i64 n_labels = 0, pairs = 0;
     for (i32 size : box.size) n_labels += size;
@@ -190,16 +203,19 @@ Visited visit(const Net &net, Array<const double, 2> base, Array<u8, 2> domain, 
 } // namespace
 
 void bind_search(nb::module_ &m) {
-    def(m, "restrict", restrict_net, "net"_a, "base"_a, "domain"_a,
-        "Write the box into ``net.unary``: the scores ``base`` inside ``domain``, ``-inf`` outside.");
-    def(m, "shrink", shrink, "net"_a, "base"_a, "domain"_a, "edge_messages"_a, "clique_messages"_a, "target"_a, "slack"_a, "queue"_a, "queued"_a,
-        "hard"_a, "box"_a, "Remove from the box what cannot exceed ``target``; returns the height of what is left, ``-inf`` if nothing is.");
+    def(m, "restrict", restrict_to, "unary"_a, "base"_a, "domain"_a,
+        "Write the box into ``unary``: the scores ``base`` inside ``domain``, ``-inf`` outside.");
+    def(m, "shrink", shrink, "net"_a, "unary"_a, "base"_a, "domain"_a, "edge_messages"_a, "clique_messages"_a, "target"_a, "slack"_a, "queue"_a,
+        "queued"_a, "hard"_a, "box"_a,
+        "Remove from the box what cannot exceed ``target``, and write what is left into ``unary``, which is read in place of ``net.unary``; returns "
+        "its "
+        "height, ``-inf`` if nothing is left.");
     def(m, "probe", probe, "net"_a, "domain"_a, "trial"_a, "queue"_a, "queued"_a, "found"_a,
         "Remove every label whose choice would empty a domain by arc consistency: ``(number removed, whether the box is not empty)``.");
     def(m, "choose", choose, "net"_a, "domain"_a, "slack"_a, "Node and label to branch on, -1 if all are decided.");
     def(m, "middle", middle, "net"_a, "domain"_a, "v"_a, "Label that halves the labels of ``v`` that are left, and their number.");
-    def(m, "visit", visit, "net"_a, "base"_a, "domain"_a, "edge_messages"_a, "clique_messages"_a, "limits"_a, "scratch"_a, "room"_a, "labels"_a,
-        "Shrink, tighten, shrink, enumerate and choose in one: ``(passes, opened, height, score, node, label, middle, size)``.");
+    def(m, "visit", visit, "net"_a, "unary"_a, "base"_a, "domain"_a, "edge_messages"_a, "clique_messages"_a, "limits"_a, "scratch"_a, "room"_a,
+        "labels"_a, "Shrink, tighten, shrink, enumerate and choose in one: ``(passes, opened, height, score, node, label, middle, size)``.");
 }
 
 } // namespace maxsum

@@ -38,7 +38,7 @@ def _bare(graph: Graph) -> GraphSample:
     sample = object.__new__(GraphSample)
     vars(sample).update(
         X=None, graph=graph, edge_features=None, node_types=None, node_weights=None, cliques=(), clique_features=None,
-        clique_types=_NO_TYPES,
+        clique_types=_NO_TYPES, factors=(),
     )  # fmt: skip
     return sample
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from scipy import sparse
 
 from ..core.cliques import Cliques
 from ..core.errors import InvalidSampleError, UnsupportedProblemError
+from ..core.factors import KINDS, Factors
 from ..core.graph import Graph
 from ..core.problem import Problem
 from ..kernels.records import Design
@@ -49,6 +51,8 @@ class Encoded:
     node_weights : ndarray, shape (n_nodes,)
     joint : bool
     cliques : CliqueSet or None
+    factors : tuple of Factors or None
+        Those of each example, in its own node numbers; None if no example has any.
     """
 
     graphs: tuple[Graph, ...]
@@ -62,6 +66,7 @@ class Encoded:
     node_weights: np.ndarray
     joint: bool = False
     cliques: CliqueSet | None = None
+    factors: tuple[Factors, ...] | None = None
 
     @property
     def n_examples(self) -> int:
@@ -90,7 +95,8 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BoundModel:
-    r"""A model bound to training data: ``w @ feature(j, y) == problem(w, j).score(y)``.
+    r"""A model bound to training data: ``w @ feature(j, y) + h == problem(w, j).score(y)``, where ``h`` is the score of the factors that the
+    sample itself has (`factor_score`; 0 without any). It has no weights, so learning treats it as it treats the loss.
 
     Node :math:`v` with features :math:`x_v` has scores :math:`q_v(k) = \sum_f x_{vf}\, w[\text{node\_index}_{fk}]`, an edge alike
     with ``edge_index``. Which weights exist, and which share a number, is all in these two maps; -1 is a score of 0, and
@@ -198,6 +204,7 @@ class BoundModel:
                     n_states=states,
                     cliques=self._cliques(data, j, rewards),
                     offset=0.0,
+                    factors=None if data.factors is None else data.factors[j],
                 )
             )
             start += len(states)
@@ -241,6 +248,40 @@ class BoundModel:
         edge = np.zeros((len(edges), self.n_labels, self.n_labels))
         edge[np.arange(len(edges)), labels[edges[:, 0]], labels[edges[:, 1]]] = 1.0
         return self.feature_marginals(j, node, edge)
+
+    def factor_score(self, j: int, labels: np.ndarray) -> float:
+        """What the factors of example ``j`` add to the score of a labelling; ``-inf`` if they forbid it."""
+        return 0.0 if self.data.factors is None else math.fsum(self.data.factors[j].values(np.asarray(labels)).tolist())
+
+    def factor_gains(self, j: int, rows: np.ndarray) -> np.ndarray:
+        """By how much the factors of example ``j`` prefer labellings (m, n) to the true one; ``-inf`` where they forbid them."""
+        if self.data.factors is None or not len(self.data.factors[j]):
+            return np.zeros(len(rows))
+        own = -self.data.factors[j].values(self.truth(j))
+        return np.array([math.fsum(np.concatenate([self.data.factors[j].values(row), own]).tolist()) for row in rows])
+
+    def factor_arrays(self) -> list[np.ndarray]:
+        """Everything about the factors of all examples, to tell them from others; nothing where there are none."""
+        found: list[np.ndarray] = []
+        for own in self.data.factors or ():
+            kinds = [KINDS.index(type(function)) if type(function) in KINDS else -1 for function in own.functions]
+            found += [own.ptr, own.nodes, own.number, np.array(kinds, dtype=np.int64)]
+            found += [array for function in own.functions for array in function.encode()]
+        return found
+
+    def check_truth(self) -> None:
+        """Refuse training labels that the factors of their own sample forbid."""
+        for j, factors in enumerate(self.data.factors or ()):
+            truth = self.truth(j)
+            for f in np.flatnonzero(np.isneginf(factors.values(truth))).tolist():
+                nodes, function = factors.members(f), factors.functions[factors.number[f]]
+                types = self.data.node_types[self.data.node_ptr[j] + nodes]
+                labels = [self.classes[t][k] for t, k in zip(types.tolist(), truth[nodes].tolist(), strict=True)]
+                raise InvalidSampleError(
+                    f"factor {f} of sample {j} ({function!r}) forbids the training labels {[str(own) for own in labels[:12]]} of its nodes "
+                    f"{nodes.tolist()[:12]} (numbers of classes {truth[nodes].tolist()[:12]}); wanted a truth that keeps every constraint. Leave "
+                    "the factor out, give it a finite score in the place of -inf, or correct the labels."
+                )
 
     def feature_marginals(self, j: int, node: np.ndarray, edge: np.ndarray) -> np.ndarray:
         """Expected features under node marginals (n, K) and edge marginals (E, K, K): the adjoint of ``w -> scores``.
@@ -376,6 +417,10 @@ class BoundModel:
                 "surrogates: BlockFrankWolfe, CuttingPlane, RegionBundle (lp), CompactQP (lp)."
             )
 
+    def refuse_factors(self, who: str) -> None:
+        """Say that ``who`` knows nothing of factors, where samples have some."""
+        refuse_factors(self.data.factors, who)
+
     @cached_property
     def has_forbidden(self) -> bool:
         """Whether some pairs of labels may not meet."""
@@ -383,8 +428,19 @@ class BoundModel:
 
     @cached_property
     def is_forest(self) -> bool:
-        """Whether no training graph has a cycle, and none a clique."""
-        return self.data.cliques is None and all(graph.is_forest for graph in self.data.graphs)
+        """Whether no training graph has a cycle, and none a clique or a factor."""
+        plain = self.data.cliques is None and self.data.factors is None
+        return plain and all(graph.is_forest for graph in self.data.graphs)
+
+
+def refuse_factors(factors: Sequence[Factors] | None, who: str) -> None:
+    """Say that ``who`` knows nothing of factors, and names the first sample that has some."""
+    for j, own in enumerate(factors or ()):
+        if len(own):
+            raise UnsupportedProblemError(
+                f"{who} takes no factors, and sample {j} has {len(own)}. Train with surrogate='margin' and the learner BlockFrankWolfe, "
+                "CuttingPlane or Subgradient, and predict with a solver; or leave the factors out."
+            )
 
 
 def _take(w: np.ndarray, index: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from scipy import sparse
 from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.parameters import Elsewhere, Flag, OneOf, WholeNumber, check, settings
 from ..core.problem import Problem
-from .bound import BoundModel, Encoded
+from .bound import BoundModel, Encoded, refuse_factors
 from .matrices import STRICTLY, Definite, Dictionary, MatrixFamily, NoMatrices
 from .multilabel import MultiLabelBound
 
@@ -88,6 +88,7 @@ class Convex:
         used."""
         if base.data.joint:
             raise InvalidSampleError("convex energies are for models of node and edge features, not for a JointModel.")
+        base.refuse_factors("training of convex energies (surrogates qp and logistic)")
         shapes = _shapes(base)
         family: MatrixFamily
         if self.form == "dictionary":
@@ -166,8 +167,10 @@ class ConvexBound:
         return self.base.layout
 
     def encode(self, samples: Any) -> Encoded:
-        """Features of new samples."""
-        return self.base.encode(samples)
+        """Features of new samples, for points that are rounded; samples with factors are max-sum problems (`problems`)."""
+        data = self.base.encode(samples)
+        refuse_factors(data.factors, "the rounded prediction of convex energies")
+        return data
 
     @property
     def is_forest(self) -> bool:
@@ -280,7 +283,8 @@ class ConvexBound:
         for j, graph in enumerate(data.graphs):
             nodes, edges = slice(*data.node_ptr[j : j + 2].tolist()), slice(*data.edge_ptr[j : j + 2].tolist())
             own_tables = every[edges] if graph.n_edges else None
-            found.append(Problem(graph, -theta[nodes], own_tables, n_states=data.n_states[nodes]))
+            terms = None if data.factors is None else data.factors[j]
+            found.append(Problem(graph, -theta[nodes], own_tables, n_states=data.n_states[nodes], factors=terms))
         return found
 
 

@@ -18,7 +18,7 @@ from .bound import BoundModel, CliqueSet, Encoded, node_weights
 from .cone import Cone
 from .features import NodeFeatures, auto
 from .labels import as_classes, encode_labels, induced
-from .sample import GraphSample
+from .sample import GraphSample, factors_of
 
 POTENTIALS = ("general", "supermodular", "associative", "potts")
 
@@ -153,7 +153,7 @@ class Layout:
         states = np.array(self.n_classes, dtype=np.int32)[types] if len(types) else np.zeros(0, dtype=np.int32)
         return Encoded(
             graphs, node_ptr, edge_ptr, edges, x, self._edges(samples), states, types, node_weights(samples),
-            cliques=self._cliques(samples, node_ptr),
+            cliques=self._cliques(samples, node_ptr), factors=factors_of(samples, states),
         )  # fmt: skip
 
     def _cliques(self, samples: Sequence[GraphSample], node_ptr: np.ndarray) -> CliqueSet | None:

@@ -14,7 +14,7 @@ from ..core.graph import Graph
 from .bound import BoundModel, Encoded, node_weights
 from .cone import Cone
 from .labels import as_classes, encode_labels, induced
-from .sample import GraphSample
+from .sample import GraphSample, factors_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,7 @@ class JointModel:
             np.zeros(sum(n_nodes), dtype=np.int64),
             node_weights(samples),
             joint=True,
+            factors=factors_of(samples, np.full(sum(n_nodes), n_labels, dtype=np.int32)),
         )
 
     def _rows(self, function: Callable[[GraphSample], Any], name: str, j: int, sample: GraphSample, n_rows: int) -> Any:

@@ -73,8 +73,9 @@ def induced(samples: Sequence[GraphSample], labels: Any, classes: Any = None) ->
             "no node has a label: all are unknown (-1, None, NaN or empty); wanted at least one to learn from."
         )
     kept_samples, kept_labels = [], []
-    for sample, (y, known) in zip(samples, read, strict=True):
+    for j, (sample, (y, known)) in enumerate(zip(samples, read, strict=True)):
         if not known.all():
+            _refuse_half_known(j, sample, known)
             sample, y = _without(sample, known), y[known]
         kept_samples.append(sample)
         kept_labels.append(y)
@@ -146,7 +147,22 @@ def _without(sample: GraphSample, known: np.ndarray) -> GraphSample:
     whole = np.array([known[nodes].all() for nodes in sample.cliques], dtype=bool)
     cliques = [number[nodes] for nodes, kept in zip(sample.cliques, whole, strict=True) if kept]
     rewards = None if sample.clique_features is None else sample.clique_features[whole]
-    return GraphSample(x, smaller, features, types, weights, cliques, rewards, sample.clique_types[whole])
+    factors = [(number[nodes], function) for nodes, function in sample.factors if known[nodes].all()]
+    return GraphSample(x, smaller, features, types, weights, cliques, rewards, sample.clique_types[whole], factors)
+
+
+def _refuse_half_known(j: int, sample: GraphSample, known: np.ndarray) -> None:
+    """Refuse factors over known and unknown labels: the slack with the best unknown labels beside the truth would not be convex.
+
+    Factors over unknown labels alone go with their nodes: they change no slack.
+    """
+    for f, (nodes, function) in enumerate(sample.factors):
+        if known[nodes].any() and not known[nodes].all():
+            node = int(nodes[~known[nodes]][0])
+            raise InvalidSampleError(
+                f"factor {f} of sample {j} ({function!r}) joins node {node}, whose label is unknown, with nodes of known labels; wanted all of "
+                "its labels known, or none: with some of them the objective would not be convex. Leave the factor out, or give the labels."
+            )
 
 
 def encode_labels(labels: Sequence[np.ndarray], samples: Sequence[GraphSample], classes: tuple[np.ndarray, ...]) -> np.ndarray:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..core.cliques import check_members
-from ..core.errors import InvalidSampleError
+from ..core.errors import InvalidProblemError, InvalidSampleError
+from ..core.factors import Factors, Function, Table
 from ..core.graph import Graph
 from ..core.ownership import own
 
@@ -38,6 +39,11 @@ class GraphSample:
         A constant 1 by default; not negative.
     clique_types : array-like of int, shape (n_cliques,), optional
         Cliques of one type share weights; by default all do.
+    factors : iterable of (nodes, function), optional
+        Fixed terms :math:`h_f(y_f)` that are added to the score of a labelling, as in `Problem`: a table with one axis a node, or a function of
+        `maxsum.factors`. ``-inf`` forbids, so that predictions, and labellings that training compares with the truth, keep the constraint. They
+        have no weights. Labels are numbers here: label k is the k-th of ``classes_``, which are the sorted labels of the training set unless
+        the estimator was given ``classes=[...]``; with types of nodes, those of the node's type. For the margin surrogate.
     """
 
     X: Any
@@ -48,6 +54,7 @@ class GraphSample:
     cliques: Any = None
     clique_features: Any = None
     clique_types: Any = None
+    factors: Any = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.graph, Graph):
@@ -59,6 +66,7 @@ class GraphSample:
         object.__setattr__(self, "cliques", _cliques(self.cliques, self.graph.n_nodes))
         object.__setattr__(self, "clique_features", _clique_features(self.clique_features, len(self.cliques)))
         object.__setattr__(self, "clique_types", _clique_types(self.clique_types, len(self.cliques)))
+        object.__setattr__(self, "factors", _factors(self.factors, self.graph.n_nodes))
 
     @property
     def n_nodes(self) -> int:
@@ -75,7 +83,8 @@ class GraphSample:
 
     def __repr__(self) -> str:
         width = "" if self.kind in ("codes", "dicts") else f" of {self.X.shape[1]} features"
-        return f"GraphSample({self.kind}{width}, {self.graph!r})"
+        more = f", {len(self.factors)} factors" if self.factors else ""
+        return f"GraphSample({self.kind}{width}, {self.graph!r}{more})"
 
 
 def _observations(given: Any, graph: Graph) -> Any:
@@ -172,6 +181,43 @@ def _node_weights(given: Any, n_nodes: int) -> np.ndarray | None:
 
 def _cliques(given: Any, n_nodes: int) -> tuple[np.ndarray, ...]:
     return () if given is None else tuple(check_members(c, nodes, n_nodes) for c, nodes in enumerate(given))
+
+
+def _factors(given: Any, n_nodes: int) -> tuple[tuple[np.ndarray, Function], ...]:
+    """Nodes and function of each factor; numbers of labels are compared with the classes when these are known (`factors_of`)."""
+    if given is None:
+        return ()
+    found, known = [], {}
+    for f, pair in enumerate(given):
+        try:
+            nodes, function = pair
+        except (TypeError, ValueError):
+            raise InvalidSampleError(f"factor {f} is {pair!r}, wanted a pair (nodes, table or function).") from None
+        try:
+            if not isinstance(function, Function):  # one array that many factors share is read once
+                if id(function) not in known:
+                    known[id(function)] = Table(function), function
+                function = known[id(function)][0]
+            found.append((check_members(f, nodes, n_nodes, "factor"), function))
+        except InvalidProblemError as error:
+            raise InvalidSampleError(f"factor {f} of a GraphSample: {error}") from error
+    return tuple(found)
+
+
+def factors_of(samples: Sequence[GraphSample], n_states: np.ndarray) -> tuple[Factors, ...] | None:
+    """Factors of each sample for nodes (of all samples, one after the other) with these numbers of labels; None if no sample has any."""
+    if not any(sample.factors for sample in samples):
+        return None
+    found, start = [], 0
+    for j, sample in enumerate(samples):
+        try:
+            found.append(Factors.build(sample.factors, n_states[start : start + sample.n_nodes]))
+        except InvalidProblemError as error:
+            raise InvalidSampleError(
+                f"sample {j}: {error} Labels of factors are numbers of classes, in their order."
+            ) from error
+        start += sample.n_nodes
+    return tuple(found)
 
 
 def _clique_features(given: Any, n_cliques: int) -> np.ndarray | None:

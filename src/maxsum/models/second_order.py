@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.errors import InvalidParameterError
-from .bound import FORBIDDEN, BoundModel, Encoded
+from .bound import FORBIDDEN, BoundModel, Encoded, refuse_factors
 from .cone import Cone
 from .sample import GraphSample
 
@@ -53,6 +53,7 @@ class PairLayout:
 
     def paired(self, data: Encoded) -> Encoded:
         """Data of a first-order chain as those of pairs."""
+        refuse_factors(data.factors, "a chain over pairs of labels (order=2)")
         starts = heads(data)
         within = np.where(starts, 0.0, 1.0)[:, None]
         x = np.hstack([data.x, within]) if isinstance(data.x, np.ndarray) else sparse.hstack([data.x, within], format="csr")

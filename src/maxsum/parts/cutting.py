@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidGraphError, InvalidSampleError
+from ..core.errors import InvalidGraphError, InvalidSampleError, UnsupportedProblemError
 from ..core.graph import Graph
 from ..core.parameters import WholeNumber, check_value
 from ..core.problem import Problem
@@ -92,6 +92,10 @@ def write_parts(content: Problem | GraphSample, part: Any, folder: str | Path, l
         )
     if isinstance(content, Problem):
         refuse(content, "the problem")
+    elif content.factors:
+        raise UnsupportedProblemError(
+            "the sample has factors; graphs in parts have nodes and edges only. Train on it in one piece."
+        )
     elif content.kind == "dicts":
         raise InvalidSampleError("the sample holds dicts of features; wanted numbers. Vectorise them first.")
     if labels is not None and np.asarray(labels).size != graph.n_nodes:

@@ -139,6 +139,8 @@ class PartsWriter:
     def _sample(self, p: int, sample: GraphSample, cuts: Cuts | None, n_cuts: int, labels: Any) -> dict[str, np.ndarray]:
         if sample.kind == "dicts":
             raise InvalidSampleError(f"part {p} holds dicts of features; wanted numbers. Vectorise them first.")
+        if sample.factors:
+            raise UnsupportedProblemError(f"part {p} has factors; graphs in parts have nodes and edges only.")
         if sample.cliques:
             raise UnsupportedProblemError(f"part {p} has cliques; graphs in parts have nodes and edges only.")
         kind = np.zeros(n_cuts, dtype=np.int64) if cuts is None or cuts.kind is None else np.asarray(cuts.kind)
@@ -246,6 +248,10 @@ class PartsWriter:
 
 def refuse(problem: Problem, what: str) -> None:
     """Say what graphs in parts cannot have."""
+    if len(problem.factors):
+        raise UnsupportedProblemError(
+            f"{what} has factors; graphs in parts have nodes and edges only. Solve the problem in one piece."
+        )
     if len(problem.cliques):
         raise UnsupportedProblemError(f"{what} has cliques; graphs in parts have nodes and edges only.")
     if problem.has_hard_constraints or bool((problem.n_states < problem.n_labels).any()):

@@ -175,6 +175,10 @@ class _Writer:
         facts["n_edge_types"] = max(facts["n_edge_types"], sample.graph.n_edge_types)
         if sample.node_types is not None and sample.n_nodes:
             raise InvalidSampleError("it has node_types, which shards do not keep; wanted nodes of one type.")
+        if sample.factors:
+            raise InvalidSampleError(
+                f"it has {len(sample.factors)} factors, which shards do not keep; wanted samples without factors. Train on a list in memory."
+            )
         self.forest = self.forest and (self.kind != "graph" or (sample.graph.is_forest and not sample.cliques))
         for name, given in (("edge_features", sample.edge_features), ("clique_features", sample.clique_features)):
             if given is not None and len(given):

@@ -92,6 +92,7 @@ def fingerprint(objective: Any, version: int = FINGERPRINT) -> str:
         *cone.tables, np.zeros(0) if labels is None else labels, getattr(objective, "loss_table", np.zeros(0)),
         np.array([getattr(objective, "smoothing", 0.0), getattr(objective, "max_rounds", 0.0)], dtype=np.float64),
     ]  # fmt: skip
+    parts += base.factor_arrays()
     for matrix in matrices:
         own = [matrix.indptr, matrix.indices, matrix.data] if hasattr(matrix, "indptr") else [matrix]
         parts += [np.array(matrix.shape, dtype=np.int64), *own]

@@ -43,6 +43,8 @@ def training_arrays(objective: Any) -> dict[str, np.ndarray] | None:
     plain = getattr(objective, "surrogate", None) in _SURROGATES and not getattr(objective, "smoothing", 0.0)
     if not plain or not hasattr(design, "loss") or len(design.clique_ptr) or design.node_step[1]:
         return None
+    if objective.model.data.factors is not None:  # the file, and its checker, know scores that weights make alone
+        return None
     rows, n_states = objective.cone.rows, objective.model.data.n_states
     header = {
         "format": FORMAT,
@@ -83,7 +85,7 @@ def save_training(path: str | Path, objective: Any) -> None:
     path : str or Path
         Written whole or not at all: an uncompressed ``.npz`` archive, without pickle.
     objective : estimator or objective
-        Of the surrogate margin or lp, without smoothing and cliques, on data in memory.
+        Of the surrogate margin or lp, without smoothing, cliques and factors, on data in memory.
 
     Raises
     ------
@@ -94,7 +96,7 @@ def save_training(path: str | Path, objective: Any) -> None:
     arrays = training_arrays(own)
     if arrays is None:
         raise ModelFileError(
-            f"a training file describes the surrogates {' and '.join(_SURROGATES)}, without smoothing and cliques, on data in memory, not "
+            f"a training file describes the surrogates {' and '.join(_SURROGATES)}, without smoothing, cliques and factors, on data in memory, not "
             f"this {type(own).__name__}; check its proof with `maxsum verify MODEL DATA`."
         )
 

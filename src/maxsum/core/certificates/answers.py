@@ -72,6 +72,7 @@ _FORMS: dict[str, set[str]] = {
     "search": {*_BOXES, "ptr", "index", "value", "level"},
     "quadratic": {"edge", "mu"},
 }
+_OF_FACTORS = ("none", "messages", "elimination", *(_LIFTED + form for form in ("messages", "elimination", "search")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,11 +249,10 @@ class _Reader:
         missing = common - self.names
         if missing:
             raise ParseError(f"the answer lacks the member {min(missing)!r}.")
-        form = self.text("form")
-        is_lifted = form.startswith(_LIFTED) and len(self.problem.factors) > 0
-        form = form.removeprefix(_LIFTED) if is_lifted else form
-        if form not in _FORMS or (is_lifted and form == "none"):
-            raise ParseError(f"the certificate has the form {self.text('form')!r}, wanted one of {', '.join(_FORMS)}.")
+        given, forms = self.text("form"), _OF_FACTORS if len(self.problem.factors) else tuple(_FORMS)
+        if given not in forms:
+            raise ParseError(f"the certificate has the form {given!r}, wanted one of {', '.join(forms)}.")
+        form, is_lifted = given.removeprefix(_LIFTED), given.startswith(_LIFTED)
         wanted = common | _FORMS[form]
         if form == "messages" and len(self.problem.factors) and not is_lifted:
             wanted.add("factor")

@@ -67,13 +67,16 @@ def arc_consistent(problem: Problem, domain: np.ndarray | None = None) -> np.nda
     domain : ndarray of bool, shape (N, K), optional
         Labels to start from; `own_labels` by default.
     """
+    if domain is None and problem.factors.is_hard:  # factors take longer, so what they leave is kept
+        if "_consistent" not in problem.__dict__:
+            problem.__dict__["_consistent"] = arc_consistent(problem, own_labels(problem))
+        return np.array(problem.__dict__["_consistent"])
     domain = own_labels(problem) if domain is None else domain.copy()
-    if problem.factors.is_hard:
-        while True:
-            smaller = problem.factors.supported(_edge_consistent(problem, domain))
-            if (smaller == domain).all() or not smaller.any(axis=1).all():
-                return smaller
-            domain = smaller
+    while problem.factors.is_hard:
+        smaller = problem.factors.supported(_edge_consistent(problem, domain))
+        if (smaller == domain).all() or not smaller.any(axis=1).all():
+            return smaller
+        domain = smaller
     return _edge_consistent(problem, domain)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..errors import InfeasibleError
 from ..factors.lifting import lift
 from .base import Certificate, Evaluation
 
@@ -22,9 +23,15 @@ class LiftedCertificate(Certificate):
     inner: Certificate
 
     def evaluate(self, problem: Problem, labels: np.ndarray | None) -> Evaluation:
-        lifted = lift(problem)
+        try:
+            lifted = lift(problem)
+        except InfeasibleError:  # arc consistency proves it
+            return Evaluation(-np.inf, np.inf)
         return self.inner.evaluate(lifted.problem, None if labels is None else lifted.labels(labels))
 
     def evaluate_exactly(self, problem: Problem, labels: np.ndarray | None) -> tuple[Fraction | float, Fraction | float]:
-        lifted = lift(problem)
+        try:
+            lifted = lift(problem)
+        except InfeasibleError:
+            return float("-inf"), float("inf")
         return self.inner.evaluate_exactly(lifted.problem, None if labels is None else lifted.labels(labels))

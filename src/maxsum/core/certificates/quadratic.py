@@ -141,6 +141,8 @@ class QPCertificate(Certificate):
         """The point, the labels that count and the messages, once they are known to belong to the problem."""
         if len(problem.cliques):
             raise CertificateError(f"a QPCertificate is for problems without cliques; this one has {len(problem.cliques)}.")
+        if len(problem.factors):
+            raise CertificateError(f"a QPCertificate is for problems without factors; this one has {len(problem.factors)}.")
         if np.isneginf(problem.tables).any():
             raise CertificateError("a QPCertificate is for problems with finite tables; this one forbids pairs of labels.")
         domain = own_labels(problem)

@@ -212,7 +212,11 @@ def vanishing(problem: Problem) -> float:
 
 
 def step(problem: Problem) -> float:
-    """1 if every score of the problem is a whole number (so that two labellings differ by 0 or at least 1), else 0."""
+    """1 if every score of the problem is a whole number (so that two labellings differ by 0 or at least 1), else 0.
+
+    That of a lifted problem is the one of the problem it stands for: both have the same scores.
+    """
+    problem = problem.__dict__.get("_given", problem)
     samples = (problem.unary[:64], problem.tables[:64])
     arrays = (
         problem.edge_weight,

@@ -118,6 +118,11 @@ class SearchCertificate(Certificate):
 
     def _children(self, problem: Problem) -> list[list[int]]:
         """Children of each box, once all numbers are known to be in range."""
+        if len(problem.factors):  # their terms would not be counted
+            raise CertificateError(
+                f"a SearchCertificate is for problems without factors; this one has {len(problem.factors)}. A search of the lifted "
+                "problem is a LiftedCertificate."
+            )
         n_boxes, n_sets = len(self), len(self.ptr) - 1
         per_box = (self.node, self.label, self.relation, self.message_set, self._passes, self._effort)
         n_entries = 2 * problem.n_edges * problem.n_labels + problem.cliques.n_members * problem.n_labels

@@ -95,17 +95,13 @@ class AllDifferent(Function):
 
     def support(self, domain: np.ndarray) -> np.ndarray:
         """Régin 1994: labels that are in some perfect matching; those in the same strong component as the label that a node has."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import connected_components
-
         n, k = domain.shape
         label = _match(domain)
         if label is None:
             return np.zeros_like(domain)
-        square = np.vstack([domain, np.ones((k - n, k), dtype=bool)])
-        edges = np.zeros((k, k), dtype=np.int8)
-        edges[label] = square
-        part = connected_components(csr_array(edges), directed=True, connection="strong")[1]
+        edges = np.ones((k, k), dtype=bool)
+        edges[label[:n]] = domain
+        part = _strong_components(edges)
         return domain & (part[None, :] == part[label[:n]][:, None])
 
     def lift_cells(self, shape: tuple[int, ...]) -> float:
@@ -129,18 +125,65 @@ class AllDifferent(Function):
         return cls()
 
 
+_SMALL = 64
+"""Labels up to which plain Python is faster than scipy, whose sparse matrices take half a millisecond to make."""
+
+
 def _match(domain: np.ndarray) -> np.ndarray | None:
     """A label for every row and for every free row that takes any, all different (K,); None if the rows cannot have such."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_bipartite_matching
-
     n, k = domain.shape
     if n > k:
         return None
-    found = np.asarray(maximum_bipartite_matching(csr_array(domain.astype(np.int8)), perm_type="column"))
-    if (found < 0).any():
+    found = _augment(domain) if k <= _SMALL else _match_sparse(domain)
+    if found is None:
         return None
-    return np.concatenate([found, np.setdiff1d(np.arange(k), found)])
+    return found if n == k else np.concatenate([found, np.setdiff1d(np.arange(k), found)])
+
+
+def _augment(domain: np.ndarray) -> np.ndarray | None:
+    """Matching by augmenting paths; rows with few labels first."""
+    choices = [[label for label, has in enumerate(row) if has] for row in domain.tolist()]
+    row_of = [-1] * domain.shape[1]
+
+    def place(row: int, tried: set[int]) -> bool:
+        for label in choices[row]:
+            if label not in tried:
+                tried.add(label)
+                if row_of[label] < 0 or place(row_of[label], tried):
+                    row_of[label] = row
+                    return True
+        return False
+
+    for row in sorted(range(len(choices)), key=lambda r: len(choices[r])):
+        if not place(row, set()):
+            return None
+    found = np.empty(len(choices), dtype=np.int64)
+    for label, row in enumerate(row_of):
+        if row >= 0:
+            found[row] = label
+    return found
+
+
+def _match_sparse(domain: np.ndarray) -> np.ndarray | None:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    found = np.asarray(maximum_bipartite_matching(csr_array(domain.astype(np.int8)), perm_type="column"))
+    return None if (found < 0).any() else found
+
+
+def _strong_components(edges: np.ndarray) -> np.ndarray:
+    """A number for each vertex of a directed graph (K, K), the same for those that reach each other."""
+    k = len(edges)
+    if k <= _SMALL:
+        reach = edges | np.eye(k, dtype=bool)
+        for _ in range((k - 1).bit_length()):  # paths twice as long each time
+            reach = reach @ reach
+        return np.asarray((reach & reach.T).argmax(axis=1))
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    return np.asarray(connected_components(csr_array(edges.astype(np.int8)), directed=True, connection="strong")[1])
 
 
 def _assign(psi: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:

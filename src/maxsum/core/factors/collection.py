@@ -96,7 +96,7 @@ class Factors:
             found.append(Group(self.functions[self.number[some[0]]], some, slots, self.nodes[slots]))
         return tuple(found)
 
-    @property
+    @cached_property
     def is_hard(self) -> bool:
         """Whether one of them forbids something."""
         return any(function.is_hard for function in self.functions)
@@ -149,11 +149,23 @@ class Factors:
         return value, share * size
 
     def supported(self, domain: np.ndarray) -> np.ndarray:
-        """The labels of a domain (N, K) that every hard factor leaves possible, after one look at each."""
+        """The labels of a domain (N, K) that every hard factor leaves possible, until nothing changes."""
         domain = domain.copy()
-        for nodes, function in self.items():
-            if function.is_hard:
-                domain[nodes] &= function.support(domain[nodes])
+        hard = [(nodes, function) for nodes, function in self.items() if function.is_hard]
+        dirty = np.ones(len(domain), dtype=bool)
+        while dirty.any():
+            changed = np.zeros(len(domain), dtype=bool)
+            for nodes, function in hard:
+                if dirty[nodes].any() or changed[nodes].any():
+                    before = domain[nodes]
+                    after = before & function.support(before)
+                    smaller = (after != before).any(axis=1)
+                    if smaller.any():
+                        domain[nodes] = after
+                        changed[nodes[smaller]] = True
+                        if not after.any(axis=1).all():
+                            return domain
+            dirty = changed
         return domain
 
     def exact_tops(self, messages: np.ndarray, domain: np.ndarray, integer: Any) -> list[Any] | None:

@@ -130,13 +130,21 @@ class Diagram:
 
 
 def reduced(steps: Sequence[np.ndarray], scores: np.ndarray) -> Diagram:
-    """The diagram without states that lead to nothing possible; every layer keeps a state, which may lead nowhere."""
-    alive = ~np.isneginf(scores)
-    scores = scores[alive] if alive.any() else np.full(1, -np.inf)
-    kept = []
+    """The diagram with the states alone that labels lead to from the first one and that lead to a possible end, in their order.
+
+    If nothing is possible every layer keeps a state, which leads nowhere.
+    """
+    keep = [~np.isneginf(scores)]
     for step in reversed(steps):
-        number = np.append(np.where(alive, np.cumsum(alive) - 1, -1), -1)
-        after = number[step]
-        alive = (after >= 0).any(axis=1)
-        kept.append((after[alive] if alive.any() else after[:1]).astype(np.int32))
-    return Diagram(kept[::-1], scores)
+        keep.insert(0, ((step >= 0) & keep[0][step]).any(axis=1))
+    if not keep[0].any():
+        return Diagram([np.full((1, step.shape[1]), -1, dtype=np.int32) for step in steps], np.full(1, -np.inf))
+    kept = []
+    for i, step in enumerate(steps):
+        own = step[keep[i]]
+        reached = np.zeros(len(keep[i + 1]), dtype=bool)
+        reached[own[own >= 0]] = True
+        keep[i + 1] &= reached
+        number = np.where(keep[i + 1], np.cumsum(keep[i + 1]) - 1, -1)
+        kept.append(np.where(own >= 0, number[own], -1).astype(np.int32))
+    return Diagram(kept, scores[keep[-1]])

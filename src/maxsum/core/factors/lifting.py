@@ -1,20 +1,21 @@
 """A problem with factors as a problem of nodes and edges alone, with the same scores.
 
 Each factor is replaced by extra nodes, which come after the others, and edges (`Function.lift`): a table by a node whose labels are its tuples, a count
-or a sum by a chain of partial counts, all-different by edges between its nodes. Every labelling keeps its score, exactly, with the best labels of the
-extra nodes, so what is proven of the lifted problem is proven of the given one.
+or a sum by a chain of partial counts, all-different by edges between its nodes. Labels that generalised arc consistency excludes
+(`core.certificates.dual.arc_consistent`) are forbidden to their nodes. Every labelling keeps its score, exactly, with the best labels of the extra nodes, so what is proven of the lifted problem is proven of the given one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import UnsupportedProblemError
+from ..certificates.dual import arc_consistent
+from ..errors import InfeasibleError, UnsupportedProblemError
 from ..graph import Graph
 from ..memory import check_room
 
@@ -53,6 +54,32 @@ class Lifted:
             found = complete(labels[nodes])
             full[first : first + len(found)] = found
         return full
+
+    def with_scores(self, problem: Problem) -> Lifted:
+        """The lifted form of a problem with the same graph, factors and numbers of labels, and other scores of nodes and edges."""
+        from ..problem import Problem
+
+        if not self.private:  # tables of its own edges hold what factors forbid
+            return _lift(problem)
+        old, n_given, size = self.problem, len(self.given.tables), self.problem.n_labels
+        unary = old.unary.copy()
+        unary[: problem.n_nodes, : problem.n_labels] = problem.unary
+        bank = np.zeros((len(problem.tables) + len(old.tables) - n_given, size, size))
+        bank[: len(problem.tables), : problem.n_labels, : problem.n_labels] = problem.tables
+        bank[len(problem.tables) :] = old.tables[n_given:]
+        links = old.edge_table[problem.n_edges :] + np.int32(len(problem.tables) - n_given)
+        lifted = Problem._trusted(
+            graph=old.graph,
+            unary=unary,
+            tables=bank,
+            edge_table=np.concatenate([problem.edge_table, links]).astype(np.int32),
+            edge_weight=np.concatenate([problem.edge_weight, old.edge_weight[problem.n_edges :]]),
+            n_states=old.n_states,
+            cliques=old.cliques,
+            offset=problem.offset,
+        )
+        lifted.__dict__["_given"] = problem
+        return replace(self, given=problem, problem=lifted)
 
     def messages_up(self, messages: Messages) -> Messages:
         """Messages of the given problem as those of the lifted one: with the same bound where every factor is one extra node."""
@@ -109,7 +136,10 @@ def lift(problem: Problem) -> Lifted:
 def _lift(problem: Problem) -> Lifted:
     if reason := unliftable(problem):
         raise UnsupportedProblemError(f"the lifted form {reason}.")
-    builder = _Builder(problem)
+    domain = arc_consistent(problem)
+    if not domain.any(axis=1).all():
+        raise InfeasibleError("arc consistency leaves a node of this problem without labels; it has no lifted form.")
+    builder = _Builder(problem, domain)
     for f, (nodes, function) in enumerate(problem.factors.items()):
         builder.add(f, nodes, function)
     return builder.build()
@@ -118,8 +148,8 @@ def _lift(problem: Problem) -> Lifted:
 class _Builder:
     """Collects extra nodes and edges; equal tables are stored once."""
 
-    def __init__(self, problem: Problem):
-        self.problem = problem
+    def __init__(self, problem: Problem, domain: np.ndarray):
+        self.problem, self.domain = problem, domain
         self.states = problem.n_states.tolist()
         self.unary: list[np.ndarray] = []
         self.edges: list[tuple[int, int]] = []
@@ -214,7 +244,8 @@ class _Builder:
             edge_table.append(self.known[key])
         weight += [1.0] * (len(edges) - len(given))
         unary = np.full((n_nodes, n_labels), -np.inf)
-        unary[: problem.n_nodes, : problem.n_labels] = problem.unary
+        # what generalised arc consistency excludes has no finite score anyway: edges alone could not see that
+        unary[: problem.n_nodes, : problem.n_labels] = np.where(self.domain, problem.unary, -np.inf)
         for v, row in enumerate(self.unary, start=problem.n_nodes):
             unary[v, : len(row)] = row
         states = np.array(self.states + [len(row) for row in self.unary], dtype=np.int32)

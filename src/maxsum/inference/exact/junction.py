@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ...core.certificates.base import EliminationCertificate, MessageCertificate
 from ...core.certificates.elimination_order import EliminationOrder, elimination_order, order_along
 from ...core.certificates.scale import table_centres
+from ...core.factors.lifting import lift, lifted_size, unliftable
 from ...core.memory import available
 from ...core.parameters import Maybe, WholeNumber, settings
 from ...core.problem import Messages, Problem
-from ...core.result import Termination
-from ..base import Factored, Run, Solver, Support
+from ...core.result import Result, Termination
+from ..base import Callback, Factored, Run, Solver, Support, solve_lifted
 from ..moves.icm import polish, start_labels
 from ..prepare import measure, prepare
 
@@ -80,6 +82,8 @@ class JunctionTree(Solver):
     def supports(self, problem: Problem) -> Support:
         room = _room() if self.max_cells is None else np.inf
         most = _most_cells(problem, room) if self.max_cells is None else self.max_cells
+        if len(problem.factors) and _is_narrower_lifted(problem, most):
+            return self.supports(lift(problem).problem)
         which = f"{_human(room)}, half of the memory that is left" if self.max_cells is None else "max_cells"
         limits = f"at most {_count(most)} table cells ({which}) and width {MAX_AXES - 1} are taken"
         small = problem.n_nodes <= _TUNING.named_nodes and problem.n_edges <= _TUNING.named_edges
@@ -107,10 +111,42 @@ class JunctionTree(Solver):
                 net = prepare(problem).net
                 run.offer(polish(net, start_labels(net)))
 
+    def solve(
+        self, problem: Problem, init: Any = None, callback: Callback | None = None, *, gap: float | None = None
+    ) -> Result:
+        """As `Solver.solve`; factors over many nodes are eliminated in the form with nodes and edges alone, where that is narrower."""
+        most = _most_cells(problem, _room()) if self.max_cells is None else self.max_cells
+        if len(problem.factors) and _is_narrower_lifted(problem, most):
+            return solve_lifted(self, problem, init, callback, gap)
+        return super().solve(problem, init, callback, gap=gap)
+
 
 def has_small_width(problem: Problem, max_cells: float) -> bool:
     """What `JunctionTree.supports` says, without the width of what it refuses."""
-    return not _too_wide(problem, max_cells) and _order(problem, max_cells) is not None
+    if not _too_wide(problem, max_cells) and _order(problem, max_cells) is not None:
+        return True
+    return bool(len(problem.factors)) and _is_narrower_lifted(problem, max_cells)
+
+
+def _is_narrower_lifted(problem: Problem, max_cells: float) -> bool:
+    """Whether the form with nodes and edges alone can be eliminated within the limits, with fewer cells than the problem as it is: a count
+    over n nodes has a bag of all of them in the one, and partial counts in the other."""
+    if unliftable(problem) or lifted_size(problem) > max_cells:
+        return False
+    order = _order(lift(problem).problem, max_cells)
+    if order is None:
+        return False
+    own = _order(problem, max_cells)
+    return own is None or order.cells < own.cells
+
+
+def keep_order(known: Problem, problem: Problem) -> None:
+    """Take over the elimination orders of a problem that has the same graph, factors and numbers of labels, and other scores."""
+    problem.__dict__["_elimination"] = known.__dict__.setdefault("_elimination", {"order": None, "refused": 0.0})
+    lifted = known.__dict__.get("_lifted")
+    if lifted is not None:
+        own = problem.__dict__["_lifted"] = lifted.with_scores(problem)
+        keep_order(lifted.problem, own.problem)
 
 
 def affordable_order(problem: Problem, seconds: float) -> EliminationOrder | None:

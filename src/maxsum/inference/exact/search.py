@@ -163,7 +163,8 @@ class _Search:
         self.problem, self.prepared, self.run, self.solver, self.soft = problem, prepared, run, solver, soft
         self.scored: tuple[np.ndarray | None, float] = (None, -np.inf)
         self.base = prepared.net.unary
-        self.net = prepared.net._replace(unary=self.base.copy())
+        self.unary = self.base.copy()  # scores of the present box, which kernels write
+        self.net = prepared.net._replace(unary=self.unary)
         shape = self.base.shape
         self.slack = np.empty(shape)
         self.queue, self.queued = np.empty(shape[0], dtype=np.int32), np.zeros(shape[0], dtype=np.uint8)
@@ -309,9 +310,8 @@ class _Search:
 
     def shrink(self, domain: np.ndarray, messages: Messages) -> float:
         slack, queue, queued, hard, box = self.scratch
-        return kernels.shrink(
-            self.net, self.base, domain, messages.edge, messages.clique, self.target, slack, queue, queued, hard, box
-        )
+        pair = messages.edge, messages.clique
+        return kernels.shrink(self.net, self.unary, self.base, domain, *pair, self.target, slack, queue, queued, hard, box)
 
     def visit(self, box: _Box) -> bool:
         """Close the box on top of the stack or put its two halves in its place (in one step: ``Ctrl-C`` loses no box).
@@ -346,7 +346,9 @@ class _Search:
         hopeful = self.failed < _TUNING.most_failures or self.n_boxes % _TUNING.most_failures == 0
         limits = (self.target, self.closed_gap, _TUNING.passes, self.least, _TUNING.enumeration_passes if hopeful else 0)
         pair = messages.edge, messages.clique
-        found = kernels.visit(self.net, self.base, domain, *pair, limits, self.scratch, self.enumeration, self.labels)
+        found = kernels.visit(
+            self.net, self.unary, self.base, domain, *pair, limits, self.scratch, self.enumeration, self.labels
+        )
         passes, opened, height, score, node, label, at, size = found
         if score > self.best_score:
             self.run.offer(self.labels)

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.certificates.base import MessageCertificate
+from ...core.factors import AllDifferent
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...kernels.records import Net
-from ..base import Run, Solver, Support
+from ..base import Factored, Run, Solver, Support
 from ..moves.icm import polish, start_labels
 from ..prepare import measure, start
 
@@ -26,6 +27,8 @@ from ..prepare import measure, start
 @dataclass(frozen=True)
 class Tuning:
     """How toulbar2 is called and waited for."""
+
+    most_cells: int = 2**20  # entries of a factor's table, 8 MB: more takes toulbar2 longer to read than to search
 
     largest_sum: float = 1e16  # costs that toulbar2 can add up: whole numbers of 64 bits, with a factor 100 to spare
     most_digits: int = 12  # decimals of a unit that are kept: more is below the rounding of the scores
@@ -60,6 +63,7 @@ class Toulbar2(Solver):
 
     time_limit: float | None = None
 
+    takes_factors = Factored.native
     does = "problems without cliques: exact search by toulbar2, its bound unproven here"
 
     def supports(self, problem: Problem) -> Support:
@@ -67,6 +71,11 @@ class Toulbar2(Solver):
             return Support(False, "needs pytoulbar2 (pip install maxsum[toulbar2])")
         if len(problem.cliques):
             return Support(False, f"takes no cliques; the problem has {len(problem.cliques)}", len(problem.cliques))
+        for f, (nodes, function) in enumerate(problem.factors.items()):
+            cells = math.prod(problem.n_states[nodes].tolist())
+            if cells > _TUNING.most_cells and not isinstance(function, AllDifferent):
+                most = f"gets factors as tables of at most {_TUNING.most_cells} entries"
+                return Support(False, f"{most}; factor {f} ({function!r}) would have {cells}", nodes)
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
@@ -90,8 +99,9 @@ class Toulbar2(Solver):
             run.termination = Termination.time_limit
             run.message = "toulbar2 was not begun: handing over the problem takes longer than there is time."
             return
-        network = _network(prepared.net)
-        answer = _solve(prepared.net, network, run)
+        terms = _factor_terms(problem)
+        network = _network(prepared.net, terms)
+        answer = _solve(prepared.net, network, terms, run)
         if answer.labels is not None:
             run.offer(answer.labels)
             claim = prepared.constant + network.top - answer.dual_bound * network.scale
@@ -119,13 +129,26 @@ class _Network(NamedTuple):
 
     node: np.ndarray  # (N, K)
     edge_top: np.ndarray  # (E,)
+    factor_top: np.ndarray
     top: float
     scale: float
     digits: int
     rounding: float
 
 
-def _network(net: Net) -> _Network:
+def _factor_terms(problem: Problem) -> list[tuple[list[int], np.ndarray]]:
+    """Nodes and table of every factor; all-different as a table for every two nodes, if it would be too large."""
+    found = []
+    for nodes, function in problem.factors.items():
+        shape = tuple(problem.n_states[nodes].tolist())
+        if math.prod(shape) <= _TUNING.most_cells:
+            found.append((nodes.tolist(), function.dense(shape)))
+        else:
+            found += [([int(nodes[i]), int(nodes[j])], table) for i, j, table in function.lift(shape).among]
+    return found
+
+
+def _network(net: Net, terms: list[tuple[list[int], np.ndarray]]) -> _Network:
     alive = net.unary > -np.inf
     n_edges = len(net.edges)
     top, spread = np.zeros(n_edges), np.zeros(n_edges)
@@ -133,8 +156,11 @@ def _network(net: Net) -> _Network:
         table = _table(net, e, alive)
         finite = table[np.isfinite(table)]
         top[e], spread[e] = finite.max(), np.ptp(finite)
+    finite_parts = [table[np.isfinite(table)] for _, table in terms]
+    factor_top = np.array([part.max(initial=-np.inf) if part.size else 0.0 for part in finite_parts])
+    factor_spread = np.array([float(np.ptp(part)) if part.size else 0.0 for part in finite_parts])
     node_spread = -np.where(alive, net.unary, 0.0).min(axis=1)
-    spreads = np.concatenate([node_spread, spread])
+    spreads = np.concatenate([node_spread, spread, factor_spread])
     used = spreads[spreads > 0]
     scale = float(np.median(used)) if len(used) else 1.0
     total = float(spreads.sum()) / scale + 1.0
@@ -142,7 +168,7 @@ def _network(net: Net) -> _Network:
         scale, total = scale * total / _TUNING.largest_sum, _TUNING.largest_sum
     digits = min(_TUNING.most_digits, int(math.log10(_TUNING.largest_sum / total)))
     rounding = 0.5 * 10.0**-digits * scale * len(used)
-    return _Network(-net.unary / scale, top, float(top.sum()), scale, digits, rounding)
+    return _Network(-net.unary / scale, top, factor_top, float(top.sum() + factor_top.sum()), scale, digits, rounding)
 
 
 def _table(net: Net, e: int, alive: np.ndarray) -> np.ndarray:
@@ -162,18 +188,20 @@ class _Answer(NamedTuple):
     end: str = "was stopped"
 
 
-def _solve(net: Net, network: _Network, run: Run) -> _Answer:
+def _solve(net: Net, network: _Network, terms: list[tuple[list[int], np.ndarray]], run: Run) -> _Answer:
     """Run `_work` in a new interpreter, and end it soon after the limit or ``Ctrl-C``."""
     alive = net.unary > -np.inf
     pieces = [network.node[v, :n].tobytes() for v, n in enumerate(net.n_states.tolist())]
     for e in range(len(net.edges)):
         pieces.append(((network.edge_top[e] - _table(net, e, alive)) / network.scale).tobytes())
+    for best, (_, table) in zip(network.factor_top, terms, strict=True):
+        pieces.append(((best - table) / network.scale).tobytes())
     header = {
         "path": sys.path,
         "digits": network.digits,
         "seconds": math.ceil(min(run.seconds_left, _TUNING.forever)) + 1,
         "states": net.n_states.tolist(),
-        "edges": net.edges.tolist(),
+        "scopes": net.edges.tolist() + [nodes for nodes, _ in terms],
     }
     given: bytes | None = b"".join([json.dumps(header).encode(), b"\n", *pieces])
     command = [sys.executable, "-I", "-c", f"{inspect.getsource(_work)}\n_work()"]
@@ -237,8 +265,10 @@ def _work() -> None:
     model = pytoulbar2.CFN(resolution=header["digits"], vac=1)
     for v, n in enumerate(states):
         model.AddVariable(f"x{v}", range(n))
-    for scope in [[v] for v in range(len(states))] + header["edges"]:
-        size = states[scope[0]] * (states[scope[1]] if len(scope) == 2 else 1)
+    for scope in [[v] for v in range(len(states))] + header["scopes"]:
+        size = 1
+        for v in scope:
+            size *= states[v]
         model.AddFunction(scope, costs[start : start + size].tolist())
         start += size
     answer = model.Solve(timeLimit=header["seconds"])

@@ -12,7 +12,7 @@ from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...kernels.icm import icm_sweeps
 from ...kernels.records import Net
-from ..base import Run, Solver, Support
+from ..base import Factored, Run, Solver, Support
 from ..prepare import prepare
 
 
@@ -46,6 +46,7 @@ class ICM(Solver):
     max_iter: int = 100
     time_limit: float | None = None
 
+    takes_factors = Factored.native
     does = "any problem: a labelling by local search, no bound"
     _copies = 1
 
@@ -55,6 +56,9 @@ class ICM(Solver):
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
+        if len(problem.factors):
+            self._run_on_factors(problem, run)
+            return
         prepared = prepare(problem)
         if not prepared.feasible:
             run.certify(-np.inf, MessageCertificate(problem.zero_messages()))
@@ -68,5 +72,27 @@ class ICM(Solver):
             if run.step(sweep + 1):
                 return
             if moves == 0:
+                run.termination = Termination.converged
+                return
+
+    def _run_on_factors(self, problem: Problem, run: Run) -> None:
+        from ...kernels.factor_moves import icm
+        from ..factor_net import factor_problem
+
+        form = factor_problem(problem)
+        if not form.feasible:
+            run.certify(-np.inf, MessageCertificate(problem.zero_messages()))
+            return
+        given = form.net.unary.argmax(axis=1) if run.labels is None else run.labels
+        labels = np.array(given, dtype=np.int32)
+        run.offer(labels)
+        run.termination = Termination.iteration_limit
+        for sweep in range(self.max_iter):
+            before = labels.copy()
+            icm(form.net, labels, 1)
+            run.offer(labels)
+            if run.step(sweep + 1):
+                return
+            if (before == labels).all():
                 run.termination = Termination.converged
                 return

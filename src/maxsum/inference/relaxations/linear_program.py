@@ -113,7 +113,7 @@ class LinearProgram(Solver):
             raise KeyboardInterrupt
 
 
-class _Model(NamedTuple):
+class LPModel(NamedTuple):
     """The linear program ``min cost @ x, lower <= A x <= 0 or 1, x >= 0`` and where its parts come from."""
 
     cost: np.ndarray
@@ -135,23 +135,25 @@ class _Model(NamedTuple):
         return messages
 
     def marginals(self, primal: np.ndarray) -> np.ndarray:
+        """Marginals of all nodes (N, K)."""
         values = np.zeros(self.alive.shape)
         values[self.alive] = np.clip(primal[: int(self.alive.sum())], 0.0, 1.0)
         return values
 
 
-def relax(net: Net, run: Run) -> tuple[_Model | None, _Answer]:
+def relax(net: Net, run: Run) -> tuple[LPModel | None, _Answer]:
     """The linear program and the answer of HiGHS, which is none where there is not even time to set it up."""
     ends = net.n_states[net.edges].astype(np.int64)
     entries = 2 * int(ends.prod(axis=1).sum())
     if _TUNING.entry_seconds * entries > run.seconds_left:
         late = f"an LP with {entries} entries would take longer to set up than there is time."
         return None, _Answer(None, None, Termination.time_limit, late, 0, False)
-    model = _model(net)
+    model = lp_model(net)
     return model, _highs(model, run.seconds_left, _TUNING.read_seconds * entries)
 
 
-def _model(net: Net) -> _Model:
+def lp_model(net: Net) -> LPModel:
+    """The linear program of a net."""
     from scipy.sparse import coo_array
 
     alive = net.unary > -np.inf
@@ -206,7 +208,7 @@ def _model(net: Net) -> _Model:
     lower, upper = np.zeros(n_rows), np.zeros(n_rows)
     lower[:n_nodes] = upper[:n_nodes] = 1.0
     lower[n_rows - len(member) :] = -np.inf
-    return _Model(-score / scale, matrix, lower, upper, scale, alive, (edge_side, clique_side))
+    return LPModel(-score / scale, matrix, lower, upper, scale, alive, (edge_side, clique_side))
 
 
 class _Answer(NamedTuple):
@@ -218,11 +220,10 @@ class _Answer(NamedTuple):
     interrupted: bool
 
 
-def _highs(model: _Model, seconds: float, reserve: float = 0.0) -> _Answer:
-    """Run HiGHS until ``reserve`` seconds before the limit; whatever it has at the end is returned, finite or not at all."""
+def highs_solver(model: LPModel) -> Any:
+    """HiGHS with the program, not yet run."""
     import highspy
 
-    clock = Clock(seconds)
     solver = highspy.Highs()
     for option, value in (
         ("output_flag", False),
@@ -238,10 +239,19 @@ def _highs(model: _Model, seconds: float, reserve: float = 0.0) -> _Answer:
         model.matrix.indptr.astype(np.int32), model.matrix.indices.astype(np.int32), model.matrix.data,
         np.zeros(n_columns, dtype=np.int32),
     )  # fmt: skip
+    return solver
+
+
+def _highs(model: LPModel, seconds: float, reserve: float = 0.0) -> _Answer:
+    """Run HiGHS until ``reserve`` seconds before the limit; whatever it has at the end is returned, finite or not at all."""
+    import highspy
+
+    clock = Clock(seconds)
+    solver = highs_solver(model)
     seconds = max(0.0, clock.left - reserve)
     if np.isfinite(seconds):
         solver.setOptionValue("time_limit", float(seconds))
-    interrupted, ended = _run_interruptibly(solver, seconds)
+    interrupted, ended = run_interruptibly(solver, seconds)
     if not ended:
         message = "HiGHS was " + ("interrupted" if interrupted else "out of time") + " before it had begun to solve the LP."
         return _Answer(None, None, Termination.time_limit, message, 0, interrupted)
@@ -264,7 +274,7 @@ def _highs(model: _Model, seconds: float, reserve: float = 0.0) -> _Answer:
     return _Answer(primal, dual, termination, message, max(0, info.simplex_iteration_count), interrupted)
 
 
-def _run_interruptibly(solver: Any, seconds: float) -> tuple[bool, bool]:
+def run_interruptibly(solver: Any, seconds: float) -> tuple[bool, bool]:
     """Run in a thread, so that Ctrl-C and the limit stop HiGHS and keep what it has: whether Ctrl-C did, and whether HiGHS has ended.
 
     Its presolve looks neither at its time limit nor at a call to stop: then it is left alone soon after the limit, and ends by itself,

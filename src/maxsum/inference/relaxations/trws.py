@@ -53,7 +53,7 @@ _TUNING = Tuning()
 
 @dataclass(frozen=True)
 class TRWS(Solver):
-    """Sequential tree-reweighted message passing, for any graph, unequal label counts and associative cliques.
+    """Sequential tree-reweighted message passing, for any graph, unequal label counts, associative cliques and factors.
 
     Its bound falls towards, and may stall above, the value of the local-polytope LP. The labelling comes from
     conditioning in message order, polished by `ICM` and, at the end, by expansion moves where they fit. `Result.fixed`
@@ -80,7 +80,7 @@ class TRWS(Solver):
     time_limit: float | None = None
     n_jobs: int = 1
 
-    takes_factors = Factored.lifted
+    takes_factors = Factored.native
     does = "any problem: bound and labelling by message passing; optimal where the LP is tight"
     _parameters = settings(
         max_iter=WholeNumber(0),
@@ -92,6 +92,11 @@ class TRWS(Solver):
         return Support(True)
 
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
+        if len(problem.factors):
+            from .factor_passes import ascend_factors
+
+            ascend_factors(problem, run, init, self.max_iter, self.stall)
+            return
         started = start(problem, run, init)
         if started is None:
             return

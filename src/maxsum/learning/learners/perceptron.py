@@ -111,6 +111,7 @@ class Perceptron(Learner):
         super()._check(objective)
         if has(objective, HasOracle):
             objective.model.refuse_cliques("Perceptron")
+            objective.model.refuse_factors("Perceptron")
             _without_loss(objective, 0.0)
         elif lacking := missing(objective, (HasInequalities,)):
             raise UnsupportedProblemError(

@@ -20,7 +20,7 @@ from ...core.errors import CertificateError, InvalidSampleError
 from ...core.problem import Problem
 from ...inference.sums.log_elimination import eliminate
 from ...inference.sums.log_partition import MAX_CELLS, LogPartition
-from ...models.bound import BoundModel, Encoded, Tables
+from ...models.bound import BoundModel, Encoded, Tables, refuse_factors
 from ...models.multilabel import MultiLabelBound
 from ..certificate import Check, Proven
 from ..proofs.evaluation import Slacks, total, trees
@@ -95,6 +95,7 @@ class LikelihoodObjective(SmoothObjective):
     ):
         check_C(C)
         model.refuse_cliques("the likelihood")
+        model.refuse_factors("the likelihood")
         if model.labels is None:
             raise InvalidSampleError("the model was bound without labels; give them to bind().")
         if model.has_forbidden:
@@ -385,6 +386,7 @@ def marginals(
         On other graphs, how far the bound of an example may be from its minimum.
     """
     data = model.encode(samples)
+    refuse_factors(data.factors, "predict_marginals")
     if not data.n_examples:
         return []
     part = _partition(model, data, n_jobs, max_cells, True)

@@ -74,6 +74,7 @@ class LPObjective(MarginObjective):
     ):
         wanted = "a temperature >= 0; 0 for the linear relaxation itself"
         check_value("smoothing", smoothing, Real(0.0, below=np.inf, wanted=wanted))
+        model.refuse_factors("the lp surrogate")
         if model.has_forbidden:
             raise InvalidSampleError(
                 "the model forbids pairs of labels (-inf), where the linear relaxation has no finite messages to learn with; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,8 @@ _MOVED = 2**22  # nodes and edges of planes that are summed at once: about 200 M
 
 class MarginObjective(PlaneObjective):
     r"""Margin-rescaled hinge: :math:`\xi_j(w) = \max_y L(y_j, y) - \langle w, z_j(y)\rangle`, with
-    :math:`z_j(y) = \Psi(x_j, y_j) - \Psi(x_j, y)`; problems (21) and (23) of Franc & Savchynskyy 2008.
+    :math:`z_j(y) = \Psi(x_j, y_j) - \Psi(x_j, y)`; problems (21) and (23) of Franc & Savchynskyy 2008. Where samples have factors, with the
+    scores :math:`h_j`, the loss is :math:`L(y_j, y) + h_j(y) - h_j(y_j)`, which is what all planes and bounds here mean by it.
 
     Parameters
     ----------
@@ -57,6 +58,7 @@ class MarginObjective(PlaneObjective):
     ):
         super().__init__(model.n_examples, model.cone, C, sample_weight, n_jobs)
         self.model, self.loss = model, as_loss(loss)
+        model.check_truth()
         self.loss_table = loss_table(model, self.loss)
         self.design = model.design(self.loss_table)
         self.size = int(largest_difference(self.design))
@@ -88,12 +90,21 @@ class MarginObjective(PlaneObjective):
         out = np.empty(len(examples))
         ptr = np.concatenate([[0], np.cumsum(np.diff(self.design.node_ptr)[examples])])
         values(self.design, examples, ptr, np.concatenate(keys).astype(np.int32, copy=False), w, self.scratch, out)
-        return out
+        return out + self.factor_gains(examples, keys)
+
+    def factor_gains(self, examples: np.ndarray, keys: Sequence[Key]) -> np.ndarray:
+        """What factors add to the loss of one labelling an example."""
+        if self.model.data.factors is None:
+            return np.zeros(len(examples))
+        rows = zip(examples.tolist(), keys, strict=True)
+        return np.array([self.model.factor_gains(j, np.asarray(key)[None])[0] for j, key in rows])
 
     def plane(self, j: int, key: Key) -> Plane:
         index, value = self.model.difference(j, key)
         rows = slice(self.model.data.node_ptr[j], self.model.data.node_ptr[j + 1])
-        offset = float(self.loss_table[rows][np.arange(len(key)), key].sum())
+        offset = float(self.loss_table[rows][np.arange(len(key)), key].sum()) + float(
+            self.factor_gains(np.array([j]), [key])[0]
+        )
         return Plane(j, offset, index, value, np.asarray(key))
 
     def state(self) -> dict[str, np.ndarray]:
@@ -104,6 +115,7 @@ class MarginObjective(PlaneObjective):
             self.oracle.restore(state)
 
     def sum_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray, check: Check) -> FeatureSum:
+        from ..proofs.factor_sums import add_factors
         from ..proofs.feature_sums import feature_sum, labelling_moves
 
         sizes = np.diff(self.model.data.node_ptr)[examples] + np.diff(self.model.data.edge_ptr)[examples]
@@ -114,15 +126,17 @@ class MarginObjective(PlaneObjective):
             own = [keys[i] for i in part.tolist()]
             total += feature_sum(self.model, self.loss_table, labelling_moves(self.model, examples[part], own, alpha[part]))
             check.step(len(part))
-        return total
+        return add_factors(self.model, total, examples, keys, alpha)
 
     def exact_planes(self, examples: np.ndarray, keys: Sequence[Key], alpha: np.ndarray) -> tuple[Any, Any]:
         from ..proofs.exact_sums import scaled
+        from ..proofs.factor_sums import exact_factors
         from ..proofs.feature_sums import exact_feature_sum, labelling_moves
 
         numbers, power = scaled(alpha)
         moves = labelling_moves(self.model, examples, keys, numbers)
-        return exact_feature_sum(self.model, self.loss_table, moves, (power,) * 3)
+        total, value = exact_feature_sum(self.model, self.loss_table, moves, (power,) * 3)
+        return total, value + exact_factors(self.model, examples, keys, alpha)
 
     def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
         from ..proofs.evaluation import hinge
@@ -147,8 +161,11 @@ class MarginObjective(PlaneObjective):
         table = self.loss.table(labels, self.model.n_labels) * self.model.data.node_weights[rows, None]
         return Problem(
             problem.graph, problem.unary + table, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states,
-            problem.cliques,
+            problem.cliques, factors=problem.factors,
         )  # fmt: skip
+
+    def content(self) -> Iterable[np.ndarray]:
+        return (*super().content(), *self.model.factor_arrays())
 
 
 def loss_table(model: BoundModel, loss: Loss) -> np.ndarray:

@@ -58,6 +58,7 @@ class TrivialObjective(PlaneObjective):
 
     def __init__(self, model: BoundModel, C: float = 1.0, sample_weight: Any = None, n_jobs: int = 1):
         model.refuse_cliques("the trivial surrogate")
+        model.refuse_factors("the trivial surrogate")
         data, size = model.data, model.n_labels
         n_all = model.n_weights + 2 * len(data.edges) * size
         nonneg = np.zeros(n_all, dtype=bool)

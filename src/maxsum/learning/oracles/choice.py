@@ -8,13 +8,14 @@ import numpy as np
 
 from ...core.errors import InvalidParameterError
 from ...inference.base import Solver
-from ...inference.dispatch import TABLE
+from ...inference.dispatch import is_easy
 from ...kernels.records import Design
 from ...models.bound import BoundModel
 from .base import Oracle, augmented
 from .bracket import BracketOracle
 from .enumeration import EnumerationOracle, is_small
 from .exact import ForestOracle
+from .factored import FactorOracle
 from .solver import SolverOracle
 
 _PROBED = 8  # examples whose problems are looked at: all of a training set would take as long as an oracle call
@@ -27,11 +28,15 @@ def choose_oracle(model: BoundModel, design: Design, oracle: Any) -> Oracle:
         if isinstance(oracle, (str, Solver)) or callable(oracle):
             name = oracle if isinstance(oracle, str) else type(oracle).__name__
             if name == "bracket":
-                return BracketOracle(model, design)
+                return (
+                    FactorOracle(model, design, exact=False) if model.data.factors is not None else BracketOracle(model, design)
+                )
             return SolverOracle(model, design, oracle, exact=name in _EXACT_SOLVERS)
         if hasattr(oracle, "answer"):
             return oracle
         raise InvalidParameterError(f"oracle is {oracle!r}, wanted None, a solver, its name, or a function of a Problem.")
+    if model.data.factors is not None:
+        return FactorOracle(model, design)
     if model.is_forest:
         return ForestOracle(model, design)
     if is_small(model):
@@ -40,6 +45,6 @@ def choose_oracle(model: BoundModel, design: Design, oracle: Any) -> Oracle:
     for probe in (random, -random):
         w = model.cone.repair(model.cone.project(probe).weights)
         for problem in augmented(model, design.loss, w, range(min(model.n_examples, _PROBED))):
-            if (problem.n_edges or len(problem.cliques)) and not any(row.fits(problem) for row in TABLE):
+            if not is_easy(problem):
                 return BracketOracle(model, design)
     return SolverOracle(model, design, None, True)

@@ -19,6 +19,7 @@ from ...kernels.records import Design
 from ...models.bound import BoundModel
 from .base import Effort, Key, augmented
 from .bracket import BracketOracle
+from .factored import FactorOracle, possible
 
 _AGREE = 1e-9  # a bound may be so far below a known score, relative to it: sums of the same terms in another order
 _POLISH_SWEEPS = 10  # local search behind the score that a bound is compared with: cheap beside any oracle
@@ -33,7 +34,7 @@ class SolverOracle:
 
     def __init__(self, model: BoundModel, design: Design, solver: Solver | str | Callable[[Problem], Any] | None, exact: bool):
         self.model, self.design, self.solver, self.exact = model, design, solver, exact
-        self.bracket: BracketOracle | None = None
+        self.bracket: BracketOracle | FactorOracle | None = None
 
     def answer(self, w: np.ndarray, examples: np.ndarray, effort: Effort, n_jobs: int) -> tuple[list[Key], np.ndarray]:
         """Labellings of the solver, with gaps from its certificates."""
@@ -43,7 +44,7 @@ class SolverOracle:
         left = np.flatnonzero(np.isinf(gaps))
         if len(left):
             if self.bracket is None:
-                self.bracket = BracketOracle(self.model, self.design)
+                self.bracket = self._new_bracket()
             for i, key, gap in zip(left.tolist(), *self.bracket.answer(w, examples[left], effort, n_jobs), strict=True):
                 ahead = problems[i].score(key) - problems[i].score(keys[i])
                 keys[i], gaps[i] = (key, gap) if ahead > 0 else (keys[i], gap - ahead)
@@ -55,15 +56,22 @@ class SolverOracle:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """The state that `state` gave."""
-        self.bracket = BracketOracle(self.model, self.design) if "oracle_messages" in state else None
+        self.bracket = self._new_bracket() if "oracle_messages" in state else None
         if self.bracket is not None:
             self.bracket.restore(state)
+
+    def _new_bracket(self) -> BracketOracle | FactorOracle:
+        if self.model.data.factors is not None:
+            return FactorOracle(self.model, self.design, exact=False)
+        return BracketOracle(self.model, self.design)
 
     def _ask(self, item: tuple[int, Problem]) -> tuple[np.ndarray, float]:
         """Labels, and the gap that is proven for them; infinite without a proof."""
         j, problem = item
         if self.solver is None or isinstance(self.solver, (str, Solver)):
             result = solve(problem, self.solver)
+            if len(problem.factors):
+                return possible(problem, result, self.model.truth(j))
             if result.labels is None:
                 raise OracleError(f"example {j}: {result.solver} returned no labelling ({result.message})")
             return result.labels, result.gap if result.certificate is not None else np.inf
@@ -97,9 +105,16 @@ def _checked(j: int, problem: Problem, given: Any, truth: np.ndarray) -> tuple[n
     if bound is not None and (not isinstance(bound, (int, float, np.number)) or not float(bound) > -np.inf):
         raise OracleError(f"example {j}: the oracle returned the bound {bound!r}, wanted a number, or labels alone.")
     labels, score = labels.astype(np.int32), problem.score(labels)
+    if len(problem.factors) and score == -np.inf:
+        raise OracleError(
+            f"example {j}: the oracle returned labels that the factors of the sample forbid, wanted some that they allow."
+        )
     if bound is None or bound == np.inf:
         return labels, np.inf
-    known = max(score, problem.score(polish(prepare(problem).net, labels.copy(), _POLISH_SWEEPS)), problem.score(truth))
+    if len(problem.factors):  # local search looks at nodes and edges alone
+        known = max(score, problem.score(truth))
+    else:
+        known = max(score, problem.score(polish(prepare(problem).net, labels.copy(), _POLISH_SWEEPS)), problem.score(truth))
     if bound < known - _AGREE * (1.0 + abs(known)):
         raise CertificateError(f"example {j}: the oracle's bound {bound} is below {known}, the score of a known labelling.")
     return labels, max(0.0, float(bound) - score)

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...core.certificates.base import MessageCertificate
 from ...core.errors import CertificateError
-from ...core.problem import Messages, Problem
+from ...core.problem import Problem
 from ...core.result import Result
-from ...inference.dispatch import TABLE, solve
+from ...inference.dispatch import is_easy, solve
 from ...models.bound import BoundModel
 from ...models.multilabel import MultiLabelBound
 from ..certificate import AGREE, Check, Proven
@@ -41,7 +41,7 @@ def hinge(objective: Any, w: np.ndarray, check: Check, goal: float | None, relax
         return exact_hinge(objective, w, check, relax)
     model: BoundModel = objective.model
     scores = scores_of(model, w, objective.loss_table)
-    easy = np.zeros(model.n_examples, dtype=bool) if model.data.cliques is not None else trees(model)
+    easy = trees(model)
     check.expect(int(np.diff(model.data.node_ptr)[easy].sum()) + int((~easy).sum()))
     found = _by_levels(model, scores, easy, check)
     if found is None:
@@ -76,7 +76,7 @@ def by_messages(objective: Any, w: np.ndarray, messages: Any, check: Check) -> P
     high = half
     for j in range(model.n_examples):
         problem, truth = objective.loss_problem(w, j), np.asarray(model.truth(j))
-        own = Messages(given[:, edges[j] : edges[j + 1]], problem.zero_messages().clique)
+        own = problem.zero_messages()._replace(edge=given[:, edges[j] : edges[j + 1]])
         proof = MessageCertificate(own)
         gap = proof.evaluate_exactly(problem, truth)[1] if check.exact else proof.evaluate(problem, truth)[1]
         if not np.isfinite(float(gap)):
@@ -94,7 +94,7 @@ def exact_hinge(objective: Any, w: np.ndarray, check: Check, relax: Any) -> Prov
     model: BoundModel = objective.model
     data, n = model.data, model.n_examples
     scores = scores_of(model, w, objective.loss_table)
-    easy = np.zeros(n, dtype=bool) if data.cliques is not None else trees(model)
+    easy = trees(model)
     owner = np.repeat(np.arange(n), np.diff(data.node_ptr))
     check.expect(int(easy[owner].sum()) + int((~easy).sum()))
     half, (c, unit) = Dyadic.of(w).square() / 2, scaled(objective.c)
@@ -149,9 +149,14 @@ def total(c: np.ndarray, w: np.ndarray, slacks: Slacks) -> Proven:
 
 
 def trees(model: BoundModel) -> np.ndarray:
-    """Which examples are forests."""
+    """Which examples are forests without factors; none where there are cliques."""
+    if model.data.cliques is not None:
+        return np.zeros(model.n_examples, dtype=bool)
     known: dict[int, bool] = {}
-    return np.array([known.setdefault(id(graph), graph.is_forest) for graph in model.data.graphs], dtype=bool)
+    found = np.array([known.setdefault(id(graph), graph.is_forest) for graph in model.data.graphs], dtype=bool)
+    if model.data.factors is not None:
+        found &= np.array([not len(own) for own in model.data.factors], dtype=bool)
+    return found
 
 
 def _by_levels(model: BoundModel, scores: Scores, easy: np.ndarray, check: Check) -> np.ndarray | None:
@@ -207,7 +212,7 @@ def _by_solving(
     problems, first = {}, {}
     for j in left.tolist():
         problem = problems[j] = objective.loss_problem(w, j)
-        simple = relax is None and (not (problem.n_edges or len(problem.cliques)) or any(row.fits(problem) for row in TABLE))
+        simple = relax is None and is_easy(problem)
         found = first[j] = solve(problem) if simple else solve(problem, "TRWS")
         low[j], high[j] = bracket(problem, found, objective.model.truth(j))
         check.step()
