@@ -10,7 +10,13 @@ from scipy.optimize import linear_sum_assignment
 
 from maxsum.kernels import assignment, counting, factor_decode, factor_moves, factor_passes, factor_support, factors
 
-KINDS = {"table": TABLE, "agreement": AGREEMENT, "cardinality": CARDINALITY, "automaton": AUTOMATON, "all_different": ALL_DIFFERENT}
+KINDS = {
+    "table": TABLE,
+    "agreement": AGREEMENT,
+    "cardinality": CARDINALITY,
+    "automaton": AUTOMATON,
+    "all_different": ALL_DIFFERENT,
+}
 MIXES = {**{name: (kind,) for name, kind in KINDS.items()}, "mixed": tuple(range(5))}
 
 
@@ -36,14 +42,29 @@ def test_max_marginals(mix: str) -> None:
                 np.testing.assert_allclose(found, wanted, atol=1e-10, rtol=0)
                 assert top == pytest.approx(wanted.max(), abs=1e-10)
                 for i in range(n):
-                    assert factors.max_marginal(net, f, int(net.ptr[f]) + i, psi, one) == pytest.approx(wanted[i].max(), abs=1e-10)
+                    assert factors.max_marginal(net, f, int(net.ptr[f]) + i, psi, one) == pytest.approx(
+                        wanted[i].max(), abs=1e-10
+                    )
                     np.testing.assert_allclose(one, wanted[i], atol=1e-10, rtol=0)
 
 
 def test_tables_of_every_shape() -> None:
     """Folds go four rows at a time: sizes around that."""
     rng = np.random.default_rng(0)
-    for shape in ((7,), (1,), (5, 9), (9, 5), (1, 6), (6, 1), (2, 3, 11), (11, 2, 3), (3, 8, 4), (2, 2, 2, 2, 2), (4, 1, 5, 1, 3), (1, 1, 1)):
+    for shape in (
+        (7,),
+        (1,),
+        (5, 9),
+        (9, 5),
+        (1, 6),
+        (6, 1),
+        (2, 3, 11),
+        (11, 2, 3),
+        (3, 8, 4),
+        (2, 2, 2, 2, 2),
+        (4, 1, 5, 1, 3),
+        (1, 1, 1),
+    ):
         table = np.where(rng.random(shape) < 0.2, -INF, rng.normal(size=shape))
         built = Builder(list(shape), np.zeros((len(shape), max(shape))))
         built.add(TABLE, range(len(shape)), table.ravel())

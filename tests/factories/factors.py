@@ -13,7 +13,9 @@ from maxsum.core.factors import KINDS, Function
 from .problems import Seed, random_problem
 
 
-def random_function(seed: Seed, shape: Sequence[int], kind: int | None = None, *, hard: float = 0.2, whole: bool = False) -> Function:
+def random_function(
+    seed: Seed, shape: Sequence[int], kind: int | None = None, *, hard: float = 0.2, whole: bool = False
+) -> Function:
     """A function of nodes with these numbers of labels, of one of the kinds of `KINDS` (any, if None).
 
     Parameters
@@ -48,7 +50,9 @@ def random_function(seed: Seed, shape: Sequence[int], kind: int | None = None, *
     return ms.factors.Linear(weights, None if rng.random() < 0.2 else low, None if rng.random() < 0.2 else high)
 
 
-def random_factors(seed: Seed, states: Sequence[int], n_factors: int, *, arity: int = 4, **options: Any) -> list[tuple[np.ndarray, Function]]:
+def random_factors(
+    seed: Seed, states: Sequence[int], n_factors: int, *, arity: int = 4, **options: Any
+) -> list[tuple[np.ndarray, Function]]:
     """Factors of 1 to ``arity`` nodes, each node once in any order; some of them share a function."""
     rng = np.random.default_rng(seed)
     found: list[tuple[np.ndarray, Function]] = []
@@ -60,7 +64,9 @@ def random_factors(seed: Seed, states: Sequence[int], n_factors: int, *, arity: 
     return found
 
 
-def factor_problem(seed: Seed, n_factors: int = 3, *, kind: int | None = None, hard: float = 0.15, **options: Any) -> ms.Problem:
+def factor_problem(
+    seed: Seed, n_factors: int = 3, *, kind: int | None = None, hard: float = 0.15, **options: Any
+) -> ms.Problem:
     """A small problem with nodes, edges and factors; ``options`` are those of `random_problem`.
 
     Unequal numbers of labels, offsets, weights of any sign and whole numbers occur, and about one in ten is infeasible.

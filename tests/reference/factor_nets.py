@@ -79,7 +79,9 @@ class Builder:
         )
 
 
-def random_net(rng: np.random.Generator, kinds: Sequence[int] = range(5), hard: float = 0.1, n_nodes: int = 6, n_factors: int = 5) -> FactorNet:
+def random_net(
+    rng: np.random.Generator, kinds: Sequence[int] = range(5), hard: float = 0.1, n_nodes: int = 6, n_factors: int = 5
+) -> FactorNet:
     """Mixed factors of 1 to 5 members with 2 to 4 labels; about a share ``hard`` of all scores is ``-inf``."""
     n_states = rng.integers(2, 5, size=n_nodes)
     n_labels = int(n_states.max())
@@ -101,7 +103,11 @@ def random_net(rng: np.random.Generator, kinds: Sequence[int] = range(5), hard: 
         elif kind == AGREEMENT:
             built.add(AGREEMENT, members, np.abs(rng.normal(size=n_labels)))
         elif kind == CARDINALITY:
-            counted = np.zeros((n, n_labels)) + rng.integers(0, 2, size=n_labels) if rng.random() < 0.5 else rng.integers(0, 2, size=(n, n_labels))
+            counted = (
+                np.zeros((n, n_labels)) + rng.integers(0, 2, size=n_labels)
+                if rng.random() < 0.5
+                else rng.integers(0, 2, size=(n, n_labels))
+            )
             built.cardinality(members, counted, np.where(rng.random(n + 1) < 2 * hard, -INF, rng.normal(size=n + 1)))
         elif kind == AUTOMATON:
             widths = [1, *rng.integers(1, 4, size=n)]
