@@ -81,7 +81,7 @@ def test_solve_json(chain):
     assert content["score"] == pytest.approx(5.2)
     assert content["gap"] <= 1e-9 * abs(content["score"])
     assert (content["solver"], content["guarantee"], content["termination"]) == ("TreeDP", "optimal", "converged")
-    assert content["problem"] == {"n_nodes": 3, "n_edges": 2, "n_labels": 2, "n_tables": 1, "n_cliques": 0}
+    assert content["problem"] == {"n_nodes": 3, "n_edges": 2, "n_labels": 2, "n_tables": 1, "n_cliques": 0, "n_factors": 0}
 
 
 def test_solve_shows_costs_of_files_of_costs(tmp_path):
@@ -89,7 +89,28 @@ def test_solve_shows_costs_of_files_of_costs(tmp_path):
     ms.Problem.from_costs(ms.Graph.chain(2), [[3, 1], [0, 5]], tables=np.zeros((2, 2))).save(path, values="costs")
     shown = run("solve", path, "--values", "costs").stdout.split()
     assert shown[shown.index("cost") + 1] == "1"
-    assert shown[shown.index("score") + 1] == "-1"
+    assert shown[shown.index("bound") - 1 : shown.index("bound") + 2] == ["lower", "bound", "1"]
+    assert "score" not in shown
+    content = read_json(run("solve", path, "--values", "costs", "--json"))
+    assert (content["cost"], content["cost_bound"], content["score"]) == (1, 1, -1)
+    assert "cost" not in read_json(run("solve", path, "--values", "scores", "--json"))
+    assert "costs, minimised" in " ".join(run("info", path, "--values", "costs").stdout.split())
+    assert read_json(run("info", path, "--json"))["costs"] is False
+
+
+def test_evidence_on_the_command_line(tmp_path):
+    path = tmp_path / "p.uai"
+    ms.Problem(ms.Graph.chain(2), [[3, 1], [0, 5]], np.zeros((2, 2))).save(path, values="scores")
+    options = ("--values", "scores", "--json")
+    assert read_json(run("solve", path, *options))["labels"] == [0, 1]
+    (tmp_path / "p.uai.evid").write_text("1 0 1\n")
+    assert read_json(run("solve", path, *options))["labels"] == [0, 1]
+    assert read_json(run("solve", path, *options, "--evidence", "auto"))["labels"] == [1, 1]
+    other = tmp_path / "other.evid"
+    other.write_text("1 1 0\n")
+    assert read_json(run("solve", path, *options, "--evidence", other))["labels"] == [0, 0]
+    assert read_json(run("info", path, *options, "--evidence", other))["structure"]["hard"]
+    assert run("solve", path, "--evidence", tmp_path / "absent.evid").exit_code == 2
 
 
 def test_infeasible_problems_exit_with_3(impossible, tmp_path):

@@ -18,6 +18,17 @@ CFN = (
     '"g": {"scope": ["y"], "defaultcost": 1, "costs": [2, "0.5"]},\n"h": {"scope": ["x", "y"], "costs": "f"}\n}\n}\n'
 )
 
+MANY_UAI = "MARKOV\n3\n2 3 2\n2\n3 0 1 2\n1 1\n12\n1 2 8 4 5 6 1 2 8 4 5 0\n3\n1 2 3\n"
+GLOBAL_WCSP = (
+    "p 4 3 8 100\n2 3 2 3\n4 0 1 2 3 -1 salldiff var 2\n3 1 2 3 -1 sgcc dec 3 2 0 0 1 1 1 2\n4 0 1 2 3 -1 knapsackp 2 1 1 2 1 2 1 1 1 3 0\n"
+    "3 0 1 3 -1 wsum lin 2 <= 2\n3 0 1 2 0 2\n0 1 1 7\n1 2 0 100\n3 0 2 3 -1 wamong hard 100 1 1 0 2\n2 0 1 -1 >= 0 2\n"
+    "4 0 1 2 3 -1 knapsackv -5 2 0 1 -3 3 2 -2\n"
+)
+RELAXED_CFN = (
+    "# c\n{problem {name p mustbe <100.0}\nvariables {x [a b] y 3 z 2}\nfunctions {\nf {scope [x y z] costs [1 2 3 4 5 6 7 8 9 10 11 12]}\n"
+    "g {scope [x y z] type wamong params {metric lin cost 2.5 values [1] min 1 max 1}}\nh {scope [y] defaultcost 1 costs [2 0.5]}}}\n"
+)
+
 
 def outcome(path, data, **options):
     path.write_bytes(data if isinstance(data, bytes) else data.encode())

@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from files.file_samples import CFN, UAI, WCSP, members, outcome, pack
+from files.file_samples import CFN, GLOBAL_WCSP, MANY_UAI, RELAXED_CFN, UAI, WCSP, members, outcome, pack
 from reference.mutations import mutate
 
 import maxsum as ms
@@ -16,11 +16,21 @@ from maxsum.core.files import read_problem, save
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "count"), [("p.uai", UAI, 1500), ("p.wcsp", WCSP, 1500), ("p.cfn", CFN, 1500)], ids=["uai", "wcsp", "cfn"]
+    ("name", "text", "count"),
+    [
+        ("p.uai", UAI, 1500),
+        ("p.wcsp", WCSP, 1500),
+        ("p.cfn", CFN, 1500),
+        ("p.uai", MANY_UAI, 700),
+        ("p.wcsp", GLOBAL_WCSP, 1500),
+        ("p.cfn", RELAXED_CFN, 1500),
+    ],
+    ids=["uai", "wcsp", "cfn", "uai factors", "wcsp globals", "cfn relaxed"],
 )
 def test_fault_61_fuzzed_text(tmp_path, name, text, count):
     rng = random.Random(name)
     path = tmp_path / name
+    outcome(path, text)
     read = 0
     for i in range(count):
         data = mutate(rng, text.encode())

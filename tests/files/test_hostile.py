@@ -54,10 +54,15 @@ TEXT = {
     "uai index": ("p.uai", uai("2 0 1", "2 0 2"), r'line 6: a variable of factor 1 is "2", wanted 0\.\.1'),
     "uai negative index": ("p.uai", uai("2 0 1", "2 0 -1"), r'line 6: a variable of factor 1 is "-1"'),
     "uai repeated variable": ("p.uai", uai("2 0 1", "2 1 1"), r"line 6: factor 1 names variable 1 twice"),
-    "uai arity": (
+    "uai repeated variable of three": (
         "p.uai",
-        "MARKOV\n3\n2 2 2\n1\n3 2 0 1\n8\n" + "1 " * 8,
-        r"line 5: factor 0 has arity 3 \(variables 2, 0, 1\)",
+        "MARKOV\n3\n2 2 2\n1\n3 2 0 2\n8\n" + "1 " * 8,
+        r"line 5: factor 0 names variable 2 twice",
+    ),
+    "uai arity 100": (
+        "p.uai",
+        "MARKOV\n100\n" + "2 " * 100 + "\n1\n100 " + " ".join(map(str, range(100))) + "\n8\n" + "1 " * 8,
+        r"line 6: factor 0 .* declares 8 entries, but its domains give 2\*\*62 or more",
     ),
     "uai arity 1e9": ("p.uai", uai("2 0 1", "1000000000 0 1"), r"line 6: the arity of factor 1 is"),
     "uai size": ("p.uai", uai("6\n1 2", "5\n1 2"), r"line 10: factor 1 .* declares 5 entries, but its domains give 6"),
@@ -84,7 +89,39 @@ TEXT = {
     ),
     "wcsp index": ("p.wcsp", wcsp("2 0 1 0 2", "2 0 2 0 2"), r'line 3: a variable of function 0 is "2"'),
     "wcsp repeated variable": ("p.wcsp", wcsp("2 0 1 0 2", "2 1 1 0 2"), r"line 3: function 0 names a variable twice"),
-    "wcsp global": ("p.wcsp", wcsp("2 0 1 0 2", "2 0 1 -1 salldiff var 9"), r'line 3: function 0 .*"salldiff" of arity 2'),
+    "wcsp global": ("p.wcsp", wcsp("2 0 1 0 2", "2 0 1 -1 sregular var 9"), r'line 3: function 0 .*"sregular" of arity 2'),
+    "wcsp measure": (
+        "p.wcsp",
+        wcsp("2 0 1 0 2", "2 0 1 -1 salldiff lin 9"),
+        r'line 3: function 0 \(salldiff\).*"lin", wanted one of var, dec, decbi',
+    ),
+    "wcsp cost": (
+        "p.wcsp",
+        wcsp("2 0 1 0 2", "2 0 1 -1 salldiff var -9"),
+        r'line 3: a number of function 0 \(salldiff\) is "-9"',
+    ),
+    "wcsp arithmetic": ("p.wcsp", wcsp("2 0 1 0 2", "1 0 -1 >= 0 2"), r"line 3: function 0 .* of 1 variables, wanted 2"),
+    "wcsp bounds twice": (
+        "p.wcsp",
+        wcsp("2 0 1 0 2", "2 0 1 -1 wgcc lin 3 2 1 0 1 1 0 2"),
+        r"function 0 .* bounds for a value twice",
+    ),
+    "wcsp 1e9 values": ("p.wcsp", wcsp("2 0 1 0 2", "2 0 1 -1 wgcc lin 3 1000000000"), r"line \d+: "),
+    "wcsp 1e12 among": ("p.wcsp", wcsp("2 0 1 0 2", "2 0 1 -1 wamong lin 3 1000000000000"), r"line \d+: "),
+    "wcsp knapsack value": ("p.wcsp", wcsp("2 0 1 0 2", "2 0 1 -1 knapsackp 3 1 7 2 0"), r"names the value 7 of variable 0"),
+    "wcsp knapsack twice": (
+        "p.wcsp",
+        wcsp("2 0 1 0 2", "2 0 1 -1 knapsackp 3 2 1 2 1 2 0"),
+        r"weighs the value 1 of variable 0 twice",
+    ),
+    "wcsp knapsack weight": ("p.wcsp", wcsp("2 0 1 0 2", f"2 0 1 -1 knapsack 3 {2**50} 1"), r"weight 1125899906842624"),
+    "wcsp knapsack scope": (
+        "p.wcsp",
+        wcsp("2 0 1 0 2", "1 0 -1 knapsackv 3 1 1 1 1"),
+        r"names variable 1, which is not in its scope",
+    ),
+    "wcsp comparator": ("p.wcsp", wcsp("2 0 1 0 2", "2 0 1 -1 wsum hard 9 ~ 1"), r'comparator "~", wanted one of'),
+    "wcsp no scope": ("p.wcsp", wcsp("2 0 1 0 2", "0 -1 salldiff var 9"), r"of no variables"),
     "wcsp float": ("p.wcsp", wcsp("0 1 7", "0 1 7.5"), r'line 4: a cost of function 0 is "7.5", wanted a whole number'),
     "wcsp comma": ("p.wcsp", wcsp("0 1 7", "0 1 7,5"), r'line 4: .*"7,5".*decimal comma'),
     "wcsp 1e9 tuples": ("p.wcsp", wcsp("2 0 1 0 2", "2 0 1 0 1000000000"), r"line \d+: "),
@@ -113,9 +150,32 @@ TEXT = {
     "cfn repeated variable": ("p.cfn", cfn('["x", "y"], "costs": [', '["x", 0], "costs": ['), r'line 5: function "f" .*twice'),
     "cfn global": (
         "p.cfn",
-        cfn('"defaultcost": 1,', '"type": "salldiff", "params": {},'),
-        r'line 6: .*global function "salldiff"',
+        cfn('"defaultcost": 1, "costs": [2, "0.5"]', '"type": "MST", "params": []'),
+        r'line 6: .*global function "MST"',
     ),
+    "cfn params": (
+        "p.cfn",
+        cfn('"defaultcost": 1, "costs": [2, "0.5"]', '"type": "salldiff", "params": {}'),
+        r'line 6: params .*no "metric"',
+    ),
+    "cfn list": (
+        "p.cfn",
+        cfn('"defaultcost": 1, "costs": [2, "0.5"]', '"type": "knapsack", "params": {"capacity": 1, "weights": [1, 2]}'),
+        r'line 6: function "g" has 2 items .* list of 1',
+    ),
+    "cfn maximised": (
+        "p.cfn",
+        cfn("<100", ">-100").replace('"defaultcost": 1, "costs": [2, "0.5"]', '"type": "salldiff", "params": ["var", 3]'),
+        r'line 6: .*"salldiff" with a cost in a file that is maximised',
+    ),
+    "cfn relaxed nested": (
+        "p.cfn",
+        "{problem {name a mustbe <9} variables {x 2} functions {f {scope [x] type zz params " + "[" * 500,
+        r"nested too deeply",
+    ),
+    "cfn relaxed order": ("p.cfn", "{problem {mustbe <9 name a}}", r"line 1: not JSON .*the field name is missing"),
+    "cfn relaxed twice": ("p.cfn", "{problem {name a mustbe <9}\nvariables {x 2\nx 2}}", r"line 3: .*x stands twice"),
+    "cfn relaxed quote": ("p.cfn", '{problem {name "a mustbe <9}', r"line 1: .*quote is not closed"),
     "cfn count": ("p.cfn", cfn("5, 6]", "5]"), r'line 5: function "f" has 5 costs, but its domains \(2, 3\) give 6'),
     "cfn comma": ("p.cfn", cfn('"0.5"', '"0,5"'), r'line 6: .*"0,5".*decimal comma'),
     "cfn nan": ("p.cfn", cfn("5, 6]", "5, NaN]"), r'line 5: .*"NaN"'),
@@ -187,6 +247,42 @@ def test_small_files_cannot_ask_for_large_tables(tmp_path):
     with pytest.raises(ms.ParseError, match="more than 62500000 entries"):
         outcome(tmp_path / "p.cfn", head + one + more + "}}")
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("domains", "words", "message"),
+    [
+        ("3 " * 3000, "salldiff decbi 1", "more than 62500000 entries"),
+        ("60000 " * 900, "salldiff var 1", "more than 62500000 entries"),
+        ("200 " * 3000, "wsum hard 9 == 300000", "pairs of a partial sum and a label|more than 62500000 entries"),
+        ("40 " * 9, "wsum lin 1 == 7", r"soft sum of values, and as a table it has 262144000000000 entries"),
+        ("40 " * 9, "sgcc var 1 2 0 1 3 1 1 3", "variable-based cost"),
+    ],
+)
+def test_global_functions_of_absurd_sizes_are_refused(tmp_path, domains, words, message):
+    n = len(domains.split())
+    text = f"p {n} 99999 1 9\n{domains}\n{n} {' '.join(map(str, range(n)))} -1 {words}\n"
+    tracemalloc.start()
+    start = time.process_time()
+    try:
+        with pytest.raises(ms.ParseError, match=message):
+            outcome(tmp_path / "p.wcsp", text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1e9
+    assert time.process_time() - start < 30
+
+
+def test_sparse_tables_cost_what_they_list(tmp_path):
+    n = 500
+    text = f"p {n} 2 1 9\n{'2 ' * n}\n{n} {' '.join(map(str, range(n)))} 0 1\n{'1 ' * n} 3\n"
+    tracemalloc.start()
+    problem = outcome(tmp_path / "p.wcsp", text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30e6
+    assert problem.score(np.ones(n, dtype=int)) == -3
 
 
 def test_long_chains_of_shared_functions(tmp_path):

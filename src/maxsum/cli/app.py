@@ -161,6 +161,7 @@ def verify(
     exact: Annotated[bool, typer.Option("--exact", help="Recompute in rational arithmetic, without any rounding.")] = False,
     values: ValuesOption = None,
     format: FormatOption = None,
+    evidence: EvidenceOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check an answer: recompute its score from the labels and its bound from the certificate, without the solvers.
@@ -172,7 +173,7 @@ def verify(
     with exit_codes():
         if is_model(file):
             return verify_fitted(file, answer, json, exact)
-        problem = _read(file, format, values)
+        problem = _read(file, format, values, evidence)
         claim = read_answer(answer, problem)
         try:
             proven, fault = claim.verify(problem, exact=exact), ""
