@@ -32,10 +32,8 @@ TINY = 2.0**-1000  # more than underflow can take from a product
 LARGEST = 1e100  # sums of larger numbers may overflow
 TOLERANCE = 1e-9  # of the variation of a score (of an objective): the gap that still counts as none
 MOST_NODES = 6  # of a factor whose changes count in the variation of a score
-MOST_LABELS, MOST_PAIRS = (
-    4096,
-    10**7,
-)  # of an extra node; of states and labels in a linear inequality, or a count that is written so
+MOST_LABELS = 4096  # of an extra node
+MOST_PAIRS = 10**7  # of a state and a label in a function that is read label by label
 LOOSE = 1e-6  # of an objective: what the slacks of graphs with cycles may be open by
 CELLS = 1 << 23  # entries of partial labellings that are in memory at once
 ELSEWHERE = "`maxsum verify MODEL DATA`, with the data that the model was trained on, checks it"
@@ -194,7 +192,7 @@ class Terms:
         self, edges: Any, states: Any, node: Callable[[int], Part], edge: Callable[[int], Part], cliques: Any, factors: Any = ()
     ):
         self.edges, self.states, self.node, self.edge = edges, states, node, edge
-        (self.cliques, self.reward), self.factors = cliques, list[tuple[np.ndarray, Any]](factors)
+        (self.cliques, self.reward), self.factors = cliques, list[tuple[np.ndarray, Function]](factors)
         self.n_nodes, self.n_edges, self.size = len(states), len(edges), self.reward.shape[1]
         self.label = np.arange(self.size)
         self.ends = np.concatenate([*edges.T, *self.cliques, *(nodes for nodes, _ in self.factors)]).astype(np.int64)
@@ -282,11 +280,6 @@ class Terms:
 
 
 # ---- factors ---------------------------------------------------------------------------------------------------------
-#
-# A function of the labels of some nodes (section "Factors") has: ``scores`` of rows of labels; the exact ``best`` with messages psi over lists
-# ``own`` of labels, times ONE, None if nothing is possible; the ``support``, which labels of each list are part of something possible;
-# ``finite``, the scores that it may have; ``lift``: scores of extra nodes, and edges (i, j, table), where members are counted first; and
-# the ``shape`` of its labels and its number ``arity`` of nodes, unless they may be any.
 
 
 def linked(fits: np.ndarray) -> np.ndarray:
@@ -301,7 +294,30 @@ def tuple_node(tuples: np.ndarray, scores: np.ndarray, shape: Any) -> Lift:
     return [scores], [(i, len(shape), linked(np.arange(size)[:, None] == tuples[:, i])) for i, size in enumerate(shape)]
 
 
-class Table:
+class Function:
+    """A function of the labels of some nodes (section "Factors"); ``own`` lists labels of each node.
+
+    It may be for any ``shape`` of labels or for one, for any ``arity`` or for one, and has the ``finite`` scores.
+    """
+
+    shape: tuple[int, ...] | None = None
+    arity: int | None = None
+    finite = np.zeros(1)
+
+    def scores(self, rows: np.ndarray) -> Any:
+        """Scores of rows of labels."""
+
+    def best(self, psi: np.ndarray, own: list[np.ndarray]) -> int | None:
+        """The exact maximum with messages, times ONE; None if nothing is possible."""
+
+    def support(self, own: list[np.ndarray]) -> Any:
+        """Masks of the labels that are part of something possible."""
+
+    def lift(self, shape: Any) -> Any:
+        """Scores of extra nodes, and edges (i, j, table), where nodes of the factor are counted first and extra nodes after them."""
+
+
+class Table(Function):
     """Kind 0: a dense table."""
 
     def __init__(self, numbers: np.ndarray, scores: np.ndarray):
@@ -326,7 +342,7 @@ class Table:
         return tuple_node(np.argwhere(self.possible), self.finite, shape)
 
 
-class Diagram:
+class Diagram(Function):
     """Each label leads from state to state, and the last state has a score: ``steps[i][s, k]`` is the number of the state after label k of
     node i in state s, -1 for none. States are those that lead to something possible, in rising order."""
 
@@ -418,7 +434,7 @@ class Linear(Diagram):
         need(
             sound and max(map(abs, given[3 + n :])) <= 2**40, "a linear inequality has too few, too many or too large numbers."
         )
-        self.low, self.high, self.finite = given[1], given[2], np.zeros(1)
+        self.low, self.high = given[1:3]
         self.weights = np.split(numbers[3 + n :], np.cumsum(sizes)[:-1])
         rows = [row.tolist() for row in self.weights]
         # what the last nodes can add: all, all but the first, ...
@@ -435,12 +451,12 @@ class Linear(Diagram):
         return linked((total >= self.low) & (total <= self.high))
 
 
-class Cardinality:
+class Cardinality(Function):
     """Kind 3: a score of how many nodes have one of some labels."""
 
     def __init__(self, numbers: np.ndarray, scores: np.ndarray):
         need(len(numbers) and (numbers >= 0).all() and len(scores) > 1, "a count has no labels, or too few scores.")
-        self.counted, self.by_count, self.shape, self.arity = numbers, scores, None, len(scores) - 1
+        self.counted, self.by_count, self.arity = numbers, scores, len(scores) - 1
         self.possible, self.finite = scores > -np.inf, scores[scores > -np.inf]
 
     def scores(self, rows: np.ndarray) -> Any:
@@ -475,12 +491,11 @@ class Cardinality:
         return Diagram(shape, 0, lambda i, state, k: state + (k in counted), self.by_count.__getitem__).lift(shape)
 
 
-class AllDifferent:
+class AllDifferent(Function):
     """Kind 2: an assignment of labels to nodes."""
 
     def __init__(self, numbers: np.ndarray, scores: np.ndarray):
         need(not len(numbers) and not len(scores), "all-different has numbers.")
-        self.shape, self.arity, self.finite = None, None, np.zeros(1)
 
     def scores(self, rows: np.ndarray) -> Any:
         return linked(np.array([len(set(row)) == len(row) for row in rows.tolist()]))
@@ -537,7 +552,7 @@ def assigned(costs: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return row, price
 
 
-KINDS: tuple[Any, ...] = (Table, SparseTable, AllDifferent, Cardinality, Linear)
+KINDS: Any = (Table, SparseTable, AllDifferent, Cardinality, Linear)
 
 
 # ---- problems and answers --------------------------------------------------------------------------------------------
@@ -578,7 +593,7 @@ class Problem(Terms):
             lambda e: ((0, 1), self.bank[self.number[[e]]], self.weight[[e]]), (cliques, rewards), factors,
         )  # fmt: skip
 
-    def read_factors(self, a: Arrays) -> list[tuple[np.ndarray, Any]]:
+    def read_factors(self, a: Arrays) -> list[tuple[np.ndarray, Function]]:
         """Nodes and function of every factor (section "Factors")."""
         codes = []
         for cuts, array in zip(a["function_ptr"], (a["function_numbers"], a["function_scores"]), strict=True):
@@ -681,8 +696,8 @@ class Lifted(Problem):
         for v, row in enumerate(extra, start=given.n_nodes):
             self.unary[v, : len(row)] = row
         self.sizes = {"N": len(states), "E": len(edges), "K": self.unary.shape[1], "M": 0}
-        pairs, none = np.array(edges, dtype=int).reshape(-1, 2), ([], np.zeros((0, self.unary.shape[1])))
-        Terms.__init__(self, pairs, states, lambda v: part((0,), self.unary[[v]]), parts.__getitem__, none)
+        pairs, none = np.array(edges, dtype=int).reshape(-1, 2), np.zeros((0, self.unary.shape[1]))
+        Terms.__init__(self, pairs, states, lambda v: part((0,), self.unary[[v]]), parts.__getitem__, ([], none))
 
 
 def nearest(at: np.ndarray, values: np.ndarray) -> np.ndarray:
