@@ -20,7 +20,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from itertools import accumulate, combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,10 +32,8 @@ TINY = 2.0**-1000  # more than underflow can take from a product
 LARGEST = 1e100  # sums of larger numbers may overflow
 TOLERANCE = 1e-9  # of the variation of a score (of an objective): the gap that still counts as none
 MOST_NODES = 6  # of a factor whose changes count in the variation of a score
-MOST_LABELS, MOST_PAIRS = (
-    4096,
-    10**7,
-)  # of an extra node; of states and labels in a linear inequality, or a count that is written so
+MOST_LABELS = 4096  # of an extra node
+MOST_PAIRS = 10**7  # of a state and a label in a function that is read label by label
 LOOSE = 1e-6  # of an objective: what the slacks of graphs with cycles may be open by
 CELLS = 1 << 23  # entries of partial labellings that are in memory at once
 ELSEWHERE = "`maxsum verify MODEL DATA`, with the data that the model was trained on, checks it"
@@ -80,22 +78,11 @@ FORMS = {
     "none": {},
     "messages": {"edge": "f8 2,E,K", "clique": "f8 M,K"},
     "elimination": {"nodes": "i4 N 0:N", "separator_ptr": "i8 N+1 |S", "separators": "i4 S 0:N", "tables": "f8 L low"},
-    "search": {
-        "parent": "i X",
-        "node": "i X",
-        "label": "i X",
-        "relation": "i X 0:4",
-        "message_set": "i X -1:Y",
-        "ptr": "i Y+1 |Z",
-        "index": "i Z",
-        "value": "f Z",
-        "passes": "i X 0:256",
-        "effort": "i X 0:27",
-        "level": "f8 - any",
-    },
+    "search": {"parent": "i X", "node": "i X", "label": "i X", "relation": "i X 0:4", "message_set": "i X -1:Y", "ptr": "i Y+1 |Z",
+               "index": "i Z", "value": "f Z", "passes": "i X 0:256", "effort": "i X 0:27", "level": "f8 - any"},
     "quadratic": {"edge": "f8 2,E,K", "mu": "f8 N,K"},
-}
-FACTORED = ("none", "messages", "elimination", "lifted-messages", "lifted-elimination", "lifted-search")  # forms with factors  # fmt: skip
+}  # fmt: skip
+FACTORED = ("none", "messages", "elimination", "lifted-messages", "lifted-elimination", "lifted-search")  # with factors
 TRAINING = {
     "header": "u1 H", "node_ptr": "i8 J+1 |N", "edge_ptr": "i8 J+1 |E", "edges": "i4 E,2 0:N", "x_ptr": "i8 N+1 |X", "x_col": "i4 X 0:D",
     "x_val": "f8 X", "node_index": "i4 D,K -1:W", "f_ptr": "i8 E+1 |Y", "f_col": "i4 Y 0:F", "f_val": "f8 Y", "edge_index": "i4 F,K,K -2:W",
@@ -205,7 +192,7 @@ class Terms:
         self, edges: Any, states: Any, node: Callable[[int], Part], edge: Callable[[int], Part], cliques: Any, factors: Any = ()
     ):
         self.edges, self.states, self.node, self.edge = edges, states, node, edge
-        (self.cliques, self.reward), self.factors = cliques, list[tuple[np.ndarray, Any]](factors)
+        (self.cliques, self.reward), self.factors = cliques, list[tuple[np.ndarray, Function]](factors)
         self.n_nodes, self.n_edges, self.size = len(states), len(edges), self.reward.shape[1]
         self.label = np.arange(self.size)
         self.ends = np.concatenate([*edges.T, *self.cliques, *(nodes for nodes, _ in self.factors)]).astype(np.int64)
@@ -214,7 +201,7 @@ class Terms:
         self.at = np.split(np.argsort(self.ends, kind="stable"), cuts)  # the ends at each node
         self.has = self.label < states[:, None]
         self.allowed = self.has & [added([node(v)], [self.label])[0] > -np.inf for v in range(self.n_nodes)]
-        fits = (~np.isneginf(edge(e)[1]).any(axis=0)[: states[u], : states[v]] for e, (u, v) in enumerate(edges))
+        fits = (~np.isneginf(edge(e)[1][:, : states[u], : states[v]]).any(axis=0) for e, (u, v) in enumerate(edges))
         # edges with forbidden pairs, and which pairs fit
         self.hard = [(*edges[e].tolist(), own) for e, own in enumerate(fits) if not own.all()]
 
@@ -293,10 +280,6 @@ class Terms:
 
 
 # ---- factors ---------------------------------------------------------------------------------------------------------
-#
-# A function of the labels of some nodes (section "Factors") has: ``scores`` of rows of labels; the exact ``best`` with messages psi over lists
-# ``own`` of labels, times ONE, None if nothing is possible; the ``support``, which labels of each list are part of something possible;
-# ``finite``, the scores that it may have; and ``lift``: scores of extra nodes, and edges (i, j, table), where members are counted first.
 
 
 def linked(fits: np.ndarray) -> np.ndarray:
@@ -311,18 +294,38 @@ def tuple_node(tuples: np.ndarray, scores: np.ndarray, shape: Any) -> Lift:
     return [scores], [(i, len(shape), linked(np.arange(size)[:, None] == tuples[:, i])) for i, size in enumerate(shape)]
 
 
-class Table:
+class Function:
+    """A function of the labels of some nodes (section "Factors"); ``own`` lists labels of each node.
+
+    It may be for any ``shape`` of labels or for one, for any ``arity`` or for one, and has the ``finite`` scores.
+    """
+
+    shape: tuple[int, ...] | None = None
+    arity: int | None = None
+    finite = np.zeros(1)
+
+    def scores(self, rows: np.ndarray) -> Any:
+        """Scores of rows of labels."""
+
+    def best(self, psi: np.ndarray, own: list[np.ndarray]) -> int | None:
+        """The exact maximum with messages, times ONE; None if nothing is possible."""
+
+    def support(self, own: list[np.ndarray]) -> Any:
+        """Masks of the labels that are part of something possible."""
+
+    def lift(self, shape: Any) -> Any:
+        """Scores of extra nodes, and edges (i, j, table), where nodes of the factor are counted first and extra nodes after them."""
+
+
+class Table(Function):
     """Kind 0: a dense table."""
 
     def __init__(self, numbers: np.ndarray, scores: np.ndarray):
         self.shape = tuple(numbers.tolist())
         sound = 0 < len(self.shape) <= 30 and min(self.shape) > 0 and math.prod(self.shape) == len(scores)
         need(sound, "the table of a factor has another shape than size.")
-        self.table, self.possible = scores.reshape(self.shape), scores.reshape(self.shape) > -np.inf
-        self.finite = self.table[self.possible]
-
-    def takes(self, shape: Any) -> bool:
-        return bool(self.shape == shape)
+        self.table, self.arity = scores.reshape(self.shape), len(self.shape)
+        self.possible, self.finite = self.table > -np.inf, scores[scores > -np.inf]
 
     def scores(self, rows: np.ndarray) -> Any:
         return self.table[tuple(rows.T)]
@@ -339,12 +342,12 @@ class Table:
         return tuple_node(np.argwhere(self.possible), self.finite, shape)
 
 
-class Diagram:
+class Diagram(Function):
     """Each label leads from state to state, and the last state has a score: ``steps[i][s, k]`` is the number of the state after label k of
     node i in state s, -1 for none. States are those that lead to something possible, in rising order."""
 
     def __init__(self, shape: Any, start: Any, after: Callable[[int, Any, int], Any], end: Callable[[Any], float]):
-        self.shape, layer, steps, pairs = tuple(shape), [start], [], 0
+        self.shape, self.arity, layer, steps, pairs = tuple(shape), len(shape), [start], [], 0
         for i, size in enumerate(shape):
             pairs += len(layer) * size
             need(pairs <= MOST_PAIRS, f"a factor has more than {MOST_PAIRS} pairs of a state and a label.")
@@ -359,9 +362,6 @@ class Diagram:
             step = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)[step]  # the last one, so that -1 stays
             keep = (step >= 0).any(axis=1)
             self.steps.insert(0, step[keep])
-
-    def takes(self, shape: Any) -> bool:
-        return bool(self.shape == shape)
 
     def best(self, psi: np.ndarray, own: list[np.ndarray]) -> int | None:
         reached = {0: 0} if len(self.ends) else {}
@@ -434,33 +434,30 @@ class Linear(Diagram):
         need(
             sound and max(map(abs, given[3 + n :])) <= 2**40, "a linear inequality has too few, too many or too large numbers."
         )
-        low, high, self.finite = given[1], given[2], np.zeros(1)
+        self.low, self.high = given[1:3]
         self.weights = np.split(numbers[3 + n :], np.cumsum(sizes)[:-1])
-        # what the nodes from i on can add
-        least, most = ([sum(int(f(row)) for row in self.weights[i:]) for i in range(n + 1)] for f in (np.min, np.max))
-        rows, self.within = [row.tolist() for row in self.weights], (low, high)
+        rows = [row.tolist() for row in self.weights]
+        # what the last nodes can add: all, all but the first, ...
+        least, most = ([*accumulate(map(f, rows[::-1]), initial=0)][::-1] for f in (min, max))
 
         def after(i: int, state: int, k: int) -> int | None:
-            total = state + rows[i][k]
-            return total if total + most[i + 1] >= low and total + least[i + 1] <= high else None
+            total: int = state + rows[i][k]
+            return total if total + most[i + 1] >= self.low and total + least[i + 1] <= self.high else None
 
-        super().__init__(sizes, 0, after, lambda state: 0.0 if low <= state <= high else -math.inf)
+        super().__init__(sizes, 0, after, lambda state: 0.0 if self.low <= state <= self.high else -math.inf)
 
     def scores(self, rows: np.ndarray) -> Any:
         total: Any = sum(own[rows[:, i]] for i, own in enumerate(self.weights))
-        return linked((total >= self.within[0]) & (total <= self.within[1]))
+        return linked((total >= self.low) & (total <= self.high))
 
 
-class Cardinality:
+class Cardinality(Function):
     """Kind 3: a score of how many nodes have one of some labels."""
 
     def __init__(self, numbers: np.ndarray, scores: np.ndarray):
         need(len(numbers) and (numbers >= 0).all() and len(scores) > 1, "a count has no labels, or too few scores.")
-        self.counted, self.by_count, self.possible = numbers, scores, scores > -np.inf
-        self.finite = scores[self.possible]
-
-    def takes(self, shape: Any) -> bool:
-        return len(shape) == len(self.by_count) - 1
+        self.counted, self.by_count, self.arity = numbers, scores, len(scores) - 1
+        self.possible, self.finite = scores > -np.inf, scores[scores > -np.inf]
 
     def scores(self, rows: np.ndarray) -> Any:
         return self.by_count[np.isin(rows, self.counted).sum(axis=1)]
@@ -475,9 +472,8 @@ class Cardinality:
             forced, base = forced + (no == -math.inf), base + product(yes if no == -math.inf else no)
             gains += [product(yes) - product(no)] if min(yes, no) > -math.inf else []
         best = accumulate(sorted(gains, reverse=True), initial=base)  # with `forced` nodes that count, with one more, ...
-        return max(
-            (x + product(s) for x, s in zip(best, self.by_count[forced:].tolist(), strict=False) if s > -math.inf), default=None
-        )
+        ends = zip(best, self.by_count[forced:].tolist(), strict=False)
+        return max((own + product(score) for own, score in ends if score > -math.inf), default=None)
 
     def support(self, own: list[np.ndarray]) -> list[np.ndarray]:
         inside = [np.isin(labels, self.counted) for labels in own]
@@ -492,83 +488,71 @@ class Cardinality:
 
     def lift(self, shape: Any) -> Lift:
         counted = set(self.counted.tolist())
-        return Diagram(shape, 0, lambda i, state, k: state + (k in counted), lambda state: float(self.by_count[state])).lift(
-            shape
-        )
+        return Diagram(shape, 0, lambda i, state, k: state + (k in counted), self.by_count.__getitem__).lift(shape)
 
 
-class AllDifferent:
+class AllDifferent(Function):
     """Kind 2: an assignment of labels to nodes."""
 
     def __init__(self, numbers: np.ndarray, scores: np.ndarray):
         need(not len(numbers) and not len(scores), "all-different has numbers.")
-        self.finite = np.zeros(1)
-
-    def takes(self, shape: Any) -> bool:
-        return True
 
     def scores(self, rows: np.ndarray) -> Any:
         return linked(np.array([len(set(row)) == len(row) for row in rows.tolist()]))
 
     def best(self, psi: np.ndarray, own: list[np.ndarray]) -> int | None:
-        """For any prices >= 0, all prices and what each node gains at most beyond the price of its label are a bound; the best ones are found."""
+        """For any prices >= 0, their sum and the most that each node gains beyond the price of its label are a bound."""
         gain = [{k: product(float(row[k])) for k in labels.tolist()} for row, labels in zip(psi, own, strict=True)]
         size = 1 + max((k for row in gain for k in row), default=-1)
         if not all(gain) or size < len(gain):
             return None
         never = 2 * (len(gain) + 1) * (1 + max(abs(x) for row in gain for x in row.values()))  # more than any assignment costs
-        price = [max(own, 0) for own in assigned([[-row[k] if k in row else never for k in range(size)] for row in gain])[1]]
+        price = np.maximum(assigned([[-row.get(k, -never) for k in range(size)] for row in gain])[1], 0).tolist()
         return sum(max(x - price[k] for k, x in row.items()) for row in gain) + sum(price)
 
     def support(self, own: list[np.ndarray]) -> list[np.ndarray]:
         """Régin 1994: a node may take a label if those who are displaced, one after the other, can end with its present label."""
-        can = np.zeros((len(own), max(len(own), 1 + max(int(labels.max(initial=-1)) for labels in own))), dtype=bool)
+        can = np.zeros((len(own), max(len(own), *(1 + labels.max(initial=-1) for labels in own))), dtype=bool)
         for i, labels in enumerate(own):
             can[i, labels] = True
-        held = {i: k for k, i in enumerate(assigned((~can).astype(int).tolist())[0])}
-        if not all(can[i, held[i]] for i in range(len(own))):
-            return [np.zeros(len(labels), dtype=bool) for labels in own]
-        leads = np.ones(
-            (can.shape[1], can.shape[1]), dtype=bool
-        )  # from the label of a node to those that it may take; nobody minds
-        leads[[held[i] for i in range(len(own))]] = can
+        row = assigned((~can).astype(int).tolist())[0]
+        held, leads = np.argsort(row)[-len(own) :], can[row]  # from each label, where whoever has it may go
+        leads[row < 0] = True  # nobody has it
         for middle in range(len(leads)):
             leads |= leads[:, middle, None] & leads[middle]
-        return [leads[labels, held[i]] for i, labels in enumerate(own)]
+        possible = can[range(len(own)), held].all()
+        return [leads[labels, held[i]] & possible for i, labels in enumerate(own)]
 
     def lift(self, shape: Any) -> Lift:
-        pairs = [(i, j) for j in range(len(shape)) for i in range(j)]
-        return [], [(i, j, linked(np.arange(shape[i])[:, None] != np.arange(shape[j]))) for i, j in sorted(pairs)]
+        label = [np.arange(size) for size in shape]
+        return [], [(i, j, linked(label[i][:, None] != label[j])) for i, j in combinations(range(len(shape)), 2)]
 
 
-def assigned(cost: list[list[int]]) -> tuple[list[int], list[int]]:
-    """The row of each column (-1: none) in a cheapest assignment, and prices of columns that prove it. There are no more rows than columns.
+def assigned(costs: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """The row of each column (-1: none) in a cheapest assignment, and prices of the columns. There are no more rows than columns.
 
     The Hungarian method (Kuhn 1955): rows enter one by one, and displace others along the cheapest path."""
-    columns, paid, price, row = range(len(cost[0])), [0] * len(cost), [0] * len(cost[0]), [-1] * len(cost[0])
+    cost = np.array(costs, dtype=object)
+    paid, price, row = np.zeros(len(cost), dtype=object), np.zeros(cost.shape[1], dtype=object), np.full(cost.shape[1], -1)
     for start in range(len(cost)):
-        i, at, came, done = start, -1, dict[int, int](), list[int]()
-        least: list[Any] = [math.inf for _ in columns]
+        i, at, free, came = start, -1, np.ones(len(row), dtype=bool), np.full(len(row), -1)
+        least = cost[start] - paid[start] + price
         while i >= 0:
-            free = [j for j in columns if j not in done]
-            for j in free:
-                if (own := cost[i][j] - paid[i] + price[j]) < least[j]:
-                    least[j], came[j] = own, at
-            at = min(free, key=least.__getitem__)
-            step = least[at]
-            paid[start] += step
-            for j in free:
-                least[j] -= step
-            for j in done:
-                price[j], paid[row[j]] = price[j] + step, paid[row[j]] + step
-            done.append(at)
-            i = row[at]
+            own = cost[i] - paid[i] + price
+            better = free & (own < least)
+            least[better], came[better] = own[better], at
+            at = min(np.flatnonzero(free).tolist(), key=least.__getitem__)
+            step, taken = least[at], ~free
+            paid[[start, *row[taken]]] += step
+            price[taken] += step
+            least[free] -= step
+            free[at], i = False, row[at]
         while at >= 0:
             row[at], at = start if came[at] < 0 else row[came[at]], came[at]
     return row, price
 
 
-KINDS: tuple[Any, ...] = (Table, SparseTable, AllDifferent, Cardinality, Linear)
+KINDS: Any = (Table, SparseTable, AllDifferent, Cardinality, Linear)
 
 
 # ---- problems and answers --------------------------------------------------------------------------------------------
@@ -602,35 +586,27 @@ class Problem(Terms):
         need((self.weight[hard[self.number]] > 0).all(), "an edge with forbidden pairs has a weight of 0 or below.")
         need(not np.isneginf(self.unary).all(axis=1).any(), "a node has no label that is allowed.")
         factors = self.read_factors(a) if "factor_ptr" in a else []
-        every = (
-            self.unary,
-            self.bank,
-            self.weight,
-            rewards,
-            np.array(self.offset),
-            *(function.finite for _, function in factors),
-        )
+        every = (self.unary, self.bank, self.weight, rewards, np.array(self.offset), *(own.finite for _, own in factors))
         self.whole_numbers = all((np.isneginf(x) | (x == np.floor(x))).all() for x in every)
         super().__init__(
             edges, states, lambda v: part((0,), self.unary[[v]]),
             lambda e: ((0, 1), self.bank[self.number[[e]]], self.weight[[e]]), (cliques, rewards), factors,
         )  # fmt: skip
 
-    def read_factors(self, a: Arrays) -> list[tuple[np.ndarray, Any]]:
+    def read_factors(self, a: Arrays) -> list[tuple[np.ndarray, Function]]:
         """Nodes and function of every factor (section "Factors")."""
-        ends, sizes = a["function_ptr"], [self.sizes["I"], self.sizes["J"]]
-        need(
-            (ends[:, 0] == 0).all() and (ends[:, -1] == sizes).all() and (np.diff(ends) >= 0).all(),
-            "function_ptr is not sound.",
-        )
-        own = [np.split(a[name], cuts[1:-1]) for name, cuts in zip(("function_numbers", "function_scores"), ends, strict=True)]
-        functions = [KINDS[kind](*codes) for kind, *codes in zip(a["function_kind"].tolist(), *own, strict=False)]
+        codes = []
+        for cuts, array in zip(a["function_ptr"], (a["function_numbers"], a["function_scores"]), strict=True):
+            checked({"cuts": cuts}, {"cuts": "i8 C |L"}, {"L": len(array)})
+            codes.append(np.split(array, cuts[1:-1]))
+        functions = [KINDS[kind](*code) for kind, *code in zip(a["function_kind"].tolist(), *codes, strict=False)]
         nodes = np.split(a["factor_nodes"], a["factor_ptr"][1:-1])[: self.sizes["F"]]
         need(all(0 < len(some) == len(set(some.tolist())) for some in nodes), "a factor has no nodes, or one of them twice.")
         self.which: list[int] = a["factor_function"].tolist()
         factors = [(some, functions[i]) for some, i in zip(nodes, self.which, strict=True)]
-        fits = all(function.takes(tuple(a["n_states"][some].tolist())) for some, function in factors)
-        need(fits, "a function has other nodes, or other labels, than its factor.")
+        for some, own in factors:
+            fits = own.arity in (None, len(some)) and own.shape in (None, tuple(a["n_states"][some].tolist()))
+            need(fits, "a function is for another number of nodes or of labels than its factor has.")
         return factors
 
     def total(self, parts: list[list[Any]] | None) -> Value:
@@ -639,7 +615,8 @@ class Problem(Terms):
 
     def variation(self, y: np.ndarray) -> float:
         """Section "What optimal means": how much the score varies at a labelling, from what the labelling touches."""
-        n, e = (np.unique(np.linspace(0, m - 1, min(m, 512)).astype(np.int64)) for m in (self.n_nodes, self.n_edges))
+        counts = (self.n_nodes, self.n_edges, len(self.factors))
+        n, e, f = (np.unique(np.linspace(0, m - 1, min(m, 512)).astype(np.int64)) for m in counts)
         (u, v), table, weight = self.edges[e].T, self.bank[self.number[e]], np.abs(self.weight[e])
         cells = np.where(self.has[u][:, :, None] & self.has[v][:, None, :], table, -np.inf).reshape(len(e), self.size**2)
         at_edge = nearest(table[np.arange(len(e)), y[u], y[v]], cells) * np.where(weight > 0, weight, np.nan)
@@ -648,9 +625,7 @@ class Problem(Terms):
         for end, cells in ((u, self.bank[self.number, :, y[v]]), (v, self.bank[self.number, y[u], at])):
             np.add.at(change, end, (cells - self.bank[self.number, y[u], y[v]][:, None]) * self.weight[:, None])
         change += self.moves(y)
-        some = [
-            self.factors[i] for i in np.unique(np.linspace(0, len(self.factors) - 1, min(len(self.factors), 512)).astype(int))
-        ]
+        some = [self.factors[i] for i in f]
         at_factor = [nearest(own.scores(y[nodes][None]), np.unique(own.finite)[None])[0] for nodes, own in some]
         terms = [
             (nearest(self.unary[n, y[n]], self.unary[n]), self.n_nodes),
@@ -705,10 +680,8 @@ class Lifted(Problem):
                     edges.append([own[i], own[j]])
                     parts.append(part((0, 1), table[None]))
         need(max(map(len, extra), default=0) <= MOST_LABELS, f"an extra node has more than {MOST_LABELS} labels.")
-        place, same = (
-            {(min(u, v), max(u, v)): e for e, (u, v) in enumerate(given.edges.tolist())},
-            np.eye(given.size, dtype=bool),
-        )
+        place = {(min(u, v), max(u, v)): e for e, (u, v) in enumerate(given.edges.tolist())}
+        same = np.eye(given.size, dtype=bool)
         for pair in apart:  # a weight that is not positive cannot forbid: its sign goes into the table
             if pair in place:
                 _, tables, weight = parts[place[pair]]
@@ -720,18 +693,11 @@ class Lifted(Problem):
         states = np.concatenate([given.states, np.array(list(map(len, extra)), dtype=int)])
         self.unary = np.full((len(states), max([given.size, *map(len, extra)])), -np.inf)
         self.unary[: given.n_nodes, : given.size] = given.unary
-        for v, scores in enumerate(extra, start=given.n_nodes):
-            self.unary[v, : len(scores)] = scores
+        for v, row in enumerate(extra, start=given.n_nodes):
+            self.unary[v, : len(row)] = row
         self.sizes = {"N": len(states), "E": len(edges), "K": self.unary.shape[1], "M": 0}
-        none: Any = [], np.zeros((0, self.unary.shape[1]))
-        Terms.__init__(
-            self,
-            np.array(edges, dtype=int).reshape(-1, 2),
-            states,
-            lambda v: part((0,), self.unary[[v]]),
-            parts.__getitem__,
-            none,
-        )
+        pairs, none = np.array(edges, dtype=int).reshape(-1, 2), np.zeros((0, self.unary.shape[1]))
+        Terms.__init__(self, pairs, states, lambda v: part((0,), self.unary[[v]]), parts.__getitem__, ([], none))
 
 
 def nearest(at: np.ndarray, values: np.ndarray) -> np.ndarray:
