@@ -147,7 +147,7 @@ def test_what_comes_after_the_last_step_is_kept_free(time):
 
 
 def test_a_linear_program_that_cannot_be_set_up_in_time_is_not_begun(monkeypatch, time):
-    monkeypatch.setattr(linear_program, "_model", lambda net: pytest.fail("the program was built"))
+    monkeypatch.setattr(linear_program, "lp_model", lambda net: pytest.fail("the program was built"))
     rng = np.random.default_rng(0)
     problem = ms.Problem(ms.Graph.grid(30, 30), rng.normal(size=(900, 10)), tables=rng.normal(size=(10, 10)))
     result = LinearProgram(time_limit=0.1).solve(problem)
@@ -161,7 +161,7 @@ def test_highs_is_left_alone_soon_after_the_limit():
     solver = SimpleNamespace(run=lambda: held.wait(60), cancelSolve=lambda: calls.append(1))
     calls: list[int] = []
     try:
-        assert linear_program._run_interruptibly(solver, 0.0) == (False, False) and calls
+        assert linear_program.run_interruptibly(solver, 0.0) == (False, False) and calls
     finally:
         held.set()
 

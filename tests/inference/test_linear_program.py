@@ -113,7 +113,7 @@ def test_time_limit_is_passed_on():
     problem = ms.Problem(ms.Graph.complete(40), rng.normal(size=(40, 4)), rng.normal(size=(780, 4, 4)))
     result = LinearProgram(time_limit=0.0).solve(problem)
     assert result.termination == "time_limit" and "time limit" in result.message
-    model = linear_program._model(prepare(problem).net)
+    model = linear_program.lp_model(prepare(problem).net)
     cut = linear_program._highs(model, 0.0)
     assert cut.termination == "time_limit" and "time limit" in cut.message
     assert result.guarantee == "within_gap" and result.marginals is None
@@ -121,8 +121,8 @@ def test_time_limit_is_passed_on():
 
 
 def test_interrupt_stops_highs_and_keeps_an_answer(monkeypatch):
-    real = linear_program._run_interruptibly
-    monkeypatch.setattr(linear_program, "_run_interruptibly", lambda solver, seconds: (True, real(solver, seconds)[1]))
+    real = linear_program.run_interruptibly
+    monkeypatch.setattr(linear_program, "run_interruptibly", lambda solver, seconds: (True, real(solver, seconds)[1]))
     result = LinearProgram().solve(make("complete", 1).problem)
     assert result.termination == "interrupted" and result.labels is not None and np.isfinite(result.bound)
 

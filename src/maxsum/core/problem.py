@@ -234,7 +234,7 @@ class Problem:
         """Check messages, given as `Messages` or as the edge part alone; non-finite ones are refused."""
         given = messages if isinstance(messages, tuple) else (messages,)
         empty = self.zero_messages()
-        if not 0 < len(given) <= len(empty):
+        if not 0 < len(given) <= len(empty) or (isinstance(messages, tuple) and len(given) < 2):
             raise InvalidProblemError(
                 f"messages are a tuple of {len(given)}, wanted edge messages, clique messages and factor messages."
             )

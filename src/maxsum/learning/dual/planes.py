@@ -115,15 +115,14 @@ class PlaneStore(DualModel):
 
     def _add_factors(self, examples: np.ndarray) -> None:
         """What factors add to the offset of the newest plane of each example, which the kernel has set to the loss of its labels."""
-        model = getattr(self.objective, "model", None)
-        if model is None or model.data.factors is None:
+        model: Any = getattr(self.objective, "model", None)
+        data = getattr(model, "data", None)
+        if data is None or data.factors is None:
             return
         planes, loss = self.planes, self.objective.design.loss
         for j in np.unique(examples).tolist():
             last, n = int(planes.used[j]) - 1, int(self.sizes[j])
-            if last > 0 and len(
-                model.data.factors[j]
-            ):  # set anew from its labels: it may be an old one, where the labels were known
+            if last > 0 and len(data.factors[j]):  # set anew from its labels: it may be an old one, where the labels were known
                 start = int(planes.pool_ptr[j]) + last * n
                 labels, first = planes.pool[start : start + n], int(self.objective.design.node_ptr[j])
                 own = float(loss[np.arange(first, first + n), labels].sum())
