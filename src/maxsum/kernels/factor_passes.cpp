@@ -24,11 +24,10 @@ namespace {
 
 // Messages have -inf at forbidden labels during a pass, so that factors read them as they lie, and 0 there before and after.
 class Masked {
-    const FactorNet &net;
     Array<double, 2> messages;
 
   public:
-    Masked(const FactorNet &net, Array<double, 2> messages) : net(net), messages(messages) { mask(net, messages.data); }
+    Masked(const FactorNet &net, Array<double, 2> messages) : messages(messages) { mask(net, messages.data); }
     ~Masked() {
         for (double &x : messages) x = x > -INF ? x : 0.0;
     }
