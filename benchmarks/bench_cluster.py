@@ -120,13 +120,15 @@ def light(rows: Iterable[tuple[list[dict[str, str]], list[str]]]) -> Iterator[tu
         yield [{name: token[name] for name in ("p-1", "p0", "p1", "e2", "c")} for token in x], y
 
 
-def simulate(corpus: list[Any], folder: Path, n: int, per_shard: int, widths: tuple[int, ...]) -> list[dict[str, Any]]:
+def simulate(
+    corpus: list[Any], folder: Path, n: int, per_shard: int, widths: tuple[int, ...], passes: int
+) -> list[dict[str, Any]]:
     """Rounds to the tolerance for W workers, by running width W serially, and seconds from the cost model."""
     data = write_shards(light(sentences(corpus, n)), folder / "model", samples=per_shard)
     rows: list[dict[str, Any]] = []
     visit, empty = 0.0, [0.0, 0.0]
     for width in widths:
-        net, _, wall = train(data, width, max_iter=_PASSES)
+        net, _, wall = train(data, width, max_iter=passes)
         rounds = net.result_.extra["rounds"]
         if not visit:
             visit = wall / (rounds * width + data.n_shards)
@@ -136,7 +138,7 @@ def simulate(corpus: list[Any], folder: Path, n: int, per_shard: int, widths: tu
                     empty[k] = empty_round(executor, len(net.weights_))
         moving = max(0.0, empty[1] - empty[0])
         predicted = (rounds + -(-data.n_shards // width)) * (visit + empty[0] + (width - 1) * moving)
-        measured = train(data, width, width, max_iter=_PASSES)[2] if width <= 2 else None
+        measured = train(data, width, width, max_iter=passes)[2] if width <= 2 else None
         rows.append({
             "table": "Larger clusters: rounds are real, seconds from the cost model", "workers": width, "weights": len(net.weights_),
             "rounds": rounds, "passes": net.result_.n_iter, "relative gap": net.result_.relative_gap, "s a visit": visit,
@@ -153,5 +155,5 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="maxsum-bench-") as name:
         ready(0)
         found = [] if quick else speed(corpus, Path(name), 16 * CORPUS, 2 * CORPUS, 6)
-        n, widths = (60, (1, 2)) if quick else (CORPUS, (1, 2, 4, 16, 64, 256))
-        return found + simulate(corpus, Path(name), n, 10 if quick else 17, widths)
+        n, widths, passes = (60, (1, 2), 3) if quick else (CORPUS, (1, 2, 4, 16, 64, 256), _PASSES)
+        return found + simulate(corpus, Path(name), n, 10 if quick else 17, widths, passes)

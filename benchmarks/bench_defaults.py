@@ -37,10 +37,10 @@ with cycles (of the first split), to a gap of 1e-2 or for 60 s; *auto is* what `
 VALUES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 QUICK_VALUES = (0.1, 1.0)
 MOST, WANTED = 1.15, 8
-N_QUICK = 40
+N_QUICK = 20
 SECONDS = 100.0
 KIND_SECONDS = 60.0
-QUICK_SECONDS = 1.0
+QUICK_SECONDS = 0.2
 FOLD_GAP = 1e-2
 
 
@@ -178,13 +178,13 @@ def _photographs(potentials: str) -> Callable[[bool], Task]:
 
 
 def _shapes(quick: bool) -> Task:
-    n, side = (3, 20) if quick else (10, 50)
+    n, side = (3, 12) if quick else (10, 50)
     train, test = (Part(*make_shapes(n, side, side, random_state=seed)) for seed in (0, 1))
     return Task("made shapes", f"{n} images of {side}×{side}, {n} to test", GridLabeler, [(train, test)])
 
 
 def _grids(quick: bool) -> Task:
-    n = 4 if quick else 40
+    n = 3 if quick else 40
     train, test = (Part(*images(n, seed)) for seed in (0, 1))
     return Task("noisy grids", f"{n} images of 16×24, {n} to test", GraphLabeler, [(train, test)])
 

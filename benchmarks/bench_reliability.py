@@ -31,7 +31,7 @@ constraints, cliques, unequal label counts, scales of 1e-9 to 1e12), each throug
 least so far (toulbar2, which starts a process for each call, for one problem in a hundred); every claim is compared with enumeration and every
 certificate is verified. *Kills*: SIGKILL at a random moment of a training that
 writes its checkpoint after every pass, from its start to its end; what is left is resumed to the end, and the weights must be those of an
-undisturbed training, bit for bit. *Shared*: two processes compile into one empty numba cache, and write and read one model file. *Mutated
+undisturbed training, bit for bit. *Shared*: two processes write and read one model file. *Mutated
 files*: bit flips, cuts, insertions, edits of headers and of lengths, most of those of model files and checkpoints with the checksum put right; a file
 must be read or refused with an error of ours, within 5 s. *Repeated trainings*: each twice with one thread, and with two threads.
 *Memory*: in a process with 256 MB of address space left. `MAXSUM_RELIABILITY=0.02` runs that share of the cases.
@@ -55,7 +55,7 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
         parts = [
             lambda: _problems(size["problems"]),
             lambda: _kills(kills, size["kills"]),
-            lambda: _shared(shared, size["rounds"], quick),
+            lambda: _shared(shared, size["rounds"]),
             lambda: _fuzz(folder, size["files"]),
             lambda: _repeated(size["seeds"], quick),
             _memory,
@@ -158,10 +158,10 @@ def _kills(folder: Path, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def _shared(folder: Path, rounds: int, quick: bool) -> list[dict[str, Any]]:
+def _shared(folder: Path, rounds: int) -> list[dict[str, Any]]:
     for i, net in enumerate(two_models()):
         ms.save_model(net, folder / str(i))
-    environment = _environment(**({} if quick else {"NUMBA_CACHE_DIR": str(folder / "cache")}))
+    environment = _environment()
     runs = [
         subprocess.Popen(
             _command("share", folder / "shared", folder, rounds, turn),
@@ -186,7 +186,7 @@ def _shared(folder: Path, rounds: int, quick: bool) -> list[dict[str, Any]]:
         faults += 1
         sys.stderr.write(f"  the third process: {again.returncode}, {again.stdout!r}, {again.stderr.strip()[-800:]}\n")
     left = [name for name in os.listdir(folder) if name.endswith(".part")]
-    return [_row("Two processes", "one numba cache, one model file", 2 * rounds, faults + len(left), "no corruption")]
+    return [_row("Two processes", "one model file", 2 * rounds, faults + len(left), "no corruption")]
 
 
 def _json(text: str) -> Any:

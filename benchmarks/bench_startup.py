@@ -54,7 +54,7 @@ RUNS: tuple[tuple[str, str, str, float | None, float | None], ...] = (
 
 
 def rows(quick: bool = False) -> list[dict[str, Any]]:
-    return _starts(1 if quick else 7) + _demo(1 if quick else 3) + ([] if quick else _build())
+    return _starts(1, 0) + _demo(1) if quick else _starts(7, 1) + _demo(3) + _build()
 
 
 def _cpu(command: list[str], folder: str | None = None) -> tuple[float, str]:
@@ -69,12 +69,13 @@ def _judged(value: float, target: float | None) -> str | None:
     return None if target is None else f"<= {target:g} s: {verdict(value <= target)}"
 
 
-def _starts(repeats: int) -> list[dict[str, Any]]:
+def _starts(repeats: int, first: int) -> list[dict[str, Any]]:
+    """Medians of so many rounds, after some ``first`` ones, which fill the caches of the file system."""
     found: dict[str, list[tuple[float, float]]] = {}
-    for repeat in range(repeats + 1):
+    for repeat in range(first + repeats):
         for what, before, code, *_ in RUNS:
             process, printed = _cpu([sys.executable, "-c", _CODE.format(before=before, code=code)])
-            if repeat:  # the first round fills the caches of the file system
+            if repeat >= first:
                 found.setdefault(what, []).append((process, float(json.loads(printed))))
     table = []
     for what, _, _, inside_target, process_target in RUNS:

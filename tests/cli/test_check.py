@@ -116,7 +116,7 @@ def test_a_large_file_is_learned_in_time_saved_and_checked(names, tmp_path, maxs
     assert len(ms.load_model(out).weights_) == told["n_weights"]
 
 
-def test_ctrl_c_in_the_check_leaves_the_model(names, tmp_path):
+def test_ctrl_c_in_the_check_leaves_the_model(train, tmp_path):
     """The check of a process is slowed down, so that the signal meets it."""
     slow = (
         "import sys, time; from maxsum.learning.result import LearningResult as R; v = R.verify\n"
@@ -125,11 +125,11 @@ def test_ctrl_c_in_the_check_leaves_the_model(names, tmp_path):
         "R.verify = verify; from maxsum.cli.app import app; app()\n"
     )
     out = tmp_path / "m"
-    process = start("fit", names, "--out", out, "--tol", "0.5", "--max-iter", "5", "--json", code=slow)
+    process = start(*train, "--json", code=slow)
     while "checking" not in process.stderr.readline():
         assert process.poll() is None
     assert out.exists()
     process.send_signal(signal.SIGINT)
     told, words = process.communicate(timeout=30)
     assert process.returncode in (5, 6) and "not checked (interrupted)" in words and '"not_checked": "interrupted"' in told
-    assert len(ms.load_model(out).weights_) > 700_000
+    assert ms.load_model(out).weights_.any()

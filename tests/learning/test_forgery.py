@@ -200,7 +200,7 @@ def relaxed_key(objective, j=0):
     ],
 )
 def test_pseudo_marginals_that_are_none_are_refused(change):
-    objective, _ = lp()
+    objective = LPObjective(bound(TRIANGLE), C=5.0)
     key = relaxed_key(objective)
     alpha = objective.c[:1] * 0.5
     assert np.isfinite(DualCertificate(np.array([0]), (key,), alpha, np.zeros(0)).lower_bound(objective))

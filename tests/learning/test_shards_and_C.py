@@ -19,7 +19,8 @@ from maxsum.shards.ascent import ShardedObjective
 from maxsum.shards.objectives import AggregatedObjective, ShardedSmooth
 
 UP_AND_DOWN = [0.05, 1.0, 0.015, 0.2]
-TOL = 1e-3
+TOL = 1e-2  # of what is compared; values of C are apart by factors of 4, optima by far more than this
+SHARP = 1e-3  # of what it is compared with
 SOURCES = {
     "chains": lambda: MemorySource(*chains(24, 3, 4), 3, bias=True),
     "rows": lambda: MemorySource(*chains(20, 3, 4), 4, potentials="supermodular"),
@@ -33,11 +34,11 @@ KINDS = {
 
 
 @cache
-def in_memory(name, C, tol):
+def in_memory(name, C):
     """The result of the whole source with that C, for all kinds of sharded objectives alike."""
     whole = SOURCES[name]().whole()
     whole.set_C(C)
-    return BlockFrankWolfe(tol=tol).fit(whole)
+    return BlockFrankWolfe(tol=2e-2 if name == "lp" else SHARP).fit(whole)
 
 
 def agree(found, whole, want, tol=TOL):
@@ -58,7 +59,7 @@ def test_set_C_reaches_every_shard(name, kind):
         objective.set_C(C)
         whole.set_C(C)
         found = learner.fit(objective)
-        agree(found, whole, in_memory(name, C, tol), tol)
+        agree(found, whole, in_memory(name, C), tol)
         checked = found.certificate.verify(objective, found.weights)
         assert checked.objective == pytest.approx(whole.evaluate(found.weights), rel=1e-6)
         assert checked.lower_bound == pytest.approx(found.lower_bound, rel=1e-6)
@@ -72,7 +73,7 @@ def test_a_path_over_shards_is_that_in_memory(kind):
         whole.set_C(C)
         objective.set_C(C)
         assert found.extra["C"] == C
-        agree(found, whole, in_memory("chains", C, TOL))
+        agree(found, whole, in_memory("chains", C))
         assert found.certificate.verify(objective, found.weights).objective == pytest.approx(found.objective, rel=1e-6)
     objective.set_C(1.0)
 
@@ -88,32 +89,32 @@ def test_the_planes_of_a_path_are_shared_between_C():
 @pytest.mark.parametrize("kind", KINDS)
 def test_bits_of_another_C_do_not_depend_on_workers(kind):
     source, (make, learner) = SOURCES["chains"](), KINDS[kind]
+    learner = replace(learner, max_iter=6)  # a sum in another order shows in the first pass
     values = [0.2, 1.0]
     want = path(learner, make(source, 0.2), values)
-    for n in (1, 2):
-        with Processes(n) as executor:
-            found = path(learner, make(source, 3.0, executor), values)
-        assert [own.weights.tobytes() for own in found] == [own.weights.tobytes() for own in want]
-        assert [own.lower_bound for own in found] == [own.lower_bound for own in want]
+    with Processes(2) as executor:
+        found = path(learner, make(source, 3.0, executor), values)
+    assert [own.weights.tobytes() for own in found] == [own.weights.tobytes() for own in want]
+    assert [own.lower_bound for own in found] == [own.lower_bound for own in want]
 
 
 def test_a_proof_of_another_C_does_not_pass_for_more_than_it_shows():
     source = SOURCES["chains"]()
-    objective, whole = ShardedObjective(source, 5.0), source.whole()
+    objective, whole = ShardedObjective(source, 1.0), source.whole()
     found = KINDS["ascent"][1].fit(objective)
-    objective.set_C(1.0)
+    objective.set_C(0.2)
     with pytest.raises(CertificateError, match="sum to"):
         found.certificate.verify(objective, found.weights)
-    objective.set_C(20.0)
-    whole.set_C(20.0)
-    assert found.certificate.lower_bound(objective) <= BlockFrankWolfe(tol=TOL).fit(whole).objective
+    objective.set_C(4.0)
+    whole.set_C(4.0)
+    assert found.certificate.lower_bound(objective) <= BlockFrankWolfe(tol=SHARP).fit(whole).objective
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_checkpoint_of_another_C_is_refused_and_of_the_same_C_gone_on_from(kind, tmp_path):
     source, (make, learner) = SOURCES["chains"](), KINDS[kind]
     options = {"checkpoint": tmp_path / "state", "checkpoint_seconds": 0.0}
-    short, more = replace(learner, **options, max_iter=3, tol=0.0), replace(learner, **options)
+    short, more = replace(learner, **options, max_iter=3, tol=0.0), replace(learner, **options | {"checkpoint_seconds": 60.0})
     short.fit(make(source, 1.0))
     with pytest.raises(CheckpointError, match="C"):
         more.fit(make(source, 5.0))
@@ -121,7 +122,7 @@ def test_a_checkpoint_of_another_C_is_refused_and_of_the_same_C_gone_on_from(kin
     objective.set_C(1.0)
     found = more.fit(objective)
     assert found.n_iter > 3
-    agree(found, source.whole(), in_memory("chains", 1.0, TOL))
+    agree(found, source.whole(), in_memory("chains", 1.0))
     found.certificate.verify(objective, found.weights)
 
 
