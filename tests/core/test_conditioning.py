@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reference.families import FAMILIES, make
 
 import maxsum as ms
-from reference.families import FAMILIES, make
 
 SEEDS = range(40)
 

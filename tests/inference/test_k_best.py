@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from reference.families import FAMILIES, make
 
 import maxsum as ms
 from maxsum.core.certificates.ranking import branch_bounds
-from reference.families import FAMILIES, make
 
 
 @pytest.fixture(params=["bags", "boxes"])
@@ -71,10 +71,9 @@ def test_forged_lists_are_refused(way: str) -> None:
         replace(found, labels=np.repeat(found.labels[:1], 4, axis=0), scores=np.repeat(found.scores[:1], 4)),
         replace(found, _proof=None),
     )
-    for number, lie in enumerate(forged):
+    for lie in forged:
         with pytest.raises(ms.CertificateError):
             lie.verify(p)
-            pytest.fail(f"forgery {number} was accepted")
 
 
 @pytest.mark.parametrize("name", FAMILIES)

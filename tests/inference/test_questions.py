@@ -6,10 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+from reference.families import FAMILIES, make
 
 import maxsum as ms
 from maxsum.inference.questions.log_partition import loopy_sums
-from reference.families import FAMILIES, make
 
 SEEDS = range(40)
 
@@ -115,7 +115,7 @@ def test_bounds_of_max_marginals_hold(name: str, wide: None) -> None:
         assert (found.upper >= true).all(), case
         assert (found.lower[fine] <= true[fine] + case.raw.noise).all() and np.isneginf(found.lower[~fine]).all(), case
         if not found.exact:
-            with pytest.raises(ms.UnsupportedProblemError, match="lower and .upper"):
+            with pytest.raises(ms.UnsupportedProblemError, match=r"lower and \.upper"):
                 _ = found.values
 
 
@@ -162,7 +162,7 @@ def test_wide_graphs_are_refused_or_bounded(wide: None) -> None:
 def test_no_problem_and_no_method_are_refused() -> None:
     p = make("chain", 0).problem
     for question in (ms.log_partition, ms.marginals, ms.max_marginals, ms.sample):
-        with pytest.raises(ms.InvalidProblemError, match="wanted a maxsum.Problem"):
+        with pytest.raises(ms.InvalidProblemError, match=r"wanted a maxsum\.Problem"):
             question(3)
     with pytest.raises(ms.InvalidParameterError, match="'auto' or 'gibbs'"):
         ms.marginals(p, method="exactly")
