@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.errors import InvalidParameterError, UnsupportedProblemError
 from ...core.files.uai_answers import MAR, MPE, PR, answer_kind, write_mar, write_mpe, write_pr
-from ..common import known_solver
+from ..common import INFEASIBLE, NO_LABELLING, OK, known_solver
 from ..show import print_json, print_rows
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def chosen_solver(name: str | None, options: list[str]) -> Solver | str | None:
 def show_k_best(
     problem: Problem, k: int, gap: float | None, limit: float | None, file: Path, json: bool, out: Path | None
 ) -> int:
-    """Find the k best labellings and print them; the number that was found."""
+    """Find the k best labellings and print them; the exit code."""
     from ...inference.questions import k_best
 
     if out is not None and answer_kind(out) != MPE:
@@ -70,7 +70,9 @@ def show_k_best(
             for i, (score, labels) in enumerate(zip(found.scores, found.labels, strict=True))
         ]
         print_rows(str(file), [*rows, ("all others", f"at most {found.bound:.10g}"), ("message", found.message)])
-    return len(found)
+    if len(found):
+        return OK
+    return INFEASIBLE if found.bound == -np.inf else NO_LABELLING
 
 
 def _k_best_facts(found: KBest) -> dict[str, Any]:

@@ -126,7 +126,7 @@ _FLIPPED = 64
 
 def flips(problem: Problem, labels: np.ndarray) -> np.ndarray:
     """Scores (N, K) of all labellings that differ from a given one, of finite score, in one node at most; ``-inf`` for labels it lacks."""
-    n, at = problem.n_nodes, np.arange(problem.n_nodes)
+    at = np.arange(problem.n_nodes)
     change = problem.unary - problem.unary[at, labels][:, None]
     u, v = problem.graph.edges.T
     here = problem.tables[problem.edge_table, labels[u], labels[v]][:, None]
@@ -152,4 +152,4 @@ def flips(problem: Problem, labels: np.ndarray) -> np.ndarray:
         change[large] = -np.inf  # their flips are not looked at
     scores = problem.score(labels) + change
     scores[at, labels] = problem.score(labels)
-    return np.where(np.arange(problem.n_labels) < problem.n_states[:, None], scores, -np.inf).reshape(n, -1)
+    return np.where(np.arange(problem.n_labels) < problem.n_states[:, None], scores, -np.inf)
