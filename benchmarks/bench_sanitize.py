@@ -20,7 +20,7 @@ the tests of kernels, contracts of solvers and learners, hostile files and damag
 """
 ROOT = Path(__file__).resolve().parents[1]
 SUITES = {
-    "kernels": ["tests/test_kernels.py"],
+    "kernels": ["tests/test_kernels.py", "tests/test_factor_kernels.py"],
     "contracts of solvers and learners": ["tests/contracts"],
     "hostile files and faults": ["tests/faults", "tests/storage", "tests/adversary/test_hostile_problems.py"],
 }

@@ -155,6 +155,21 @@ def test_a_problem_without_labellings_has_no_bound() -> None:
     assert factor_passes.terms(empty, messages, np.zeros(2, dtype=np.int32))[1] == INF
 
 
+def test_factors_without_members_are_constants() -> None:
+    built = Builder([2], np.zeros((1, 2)))
+    built.add(TABLE, [], [0.5])
+    built.add(AGREEMENT, [], [7.0, 7.0])
+    built.cardinality([], np.zeros((0, 2)), [0.25])
+    built.automaton([], [], [0.125])
+    built.add(ALL_DIFFERENT, [])
+    net, y = built.net(), np.zeros(1, dtype=np.int32)
+    assert [factors.max_marginals(net, f, np.zeros((0, 2)), np.zeros((0, 2))) for f in range(5)] == [0.5, 0.0, 0.25, 0.125, 0.0]
+    assert factor_passes.sweep(net, True, np.zeros((0, 2))) == factor_moves.value(net, y) == 0.875
+    factor_decode.decode(net, True, np.zeros((0, 2)), y)
+    assert factor_moves.icm(net, y, 9) == 1
+    assert factor_support.consistency(net, np.ones((1, 2), dtype=np.uint8))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_node_without_labels_harms_no_kernel(kind: str) -> None:
     """Nothing is promised there but an end, and labels that exist."""

@@ -61,59 +61,55 @@ void fold(const double *__restrict cells, const double *__restrict psi, i64 oute
     }
 }
 
-// What a table over the members i .. n - 1 of a factor, with `size` cells, is worth for each label of member i: all other axes are folded.
-void fold_rest(const FactorNet &net, i64 f, i64 i, const double *psi, const double *cells, i64 size, double *out, std::vector<double> *memory) {
-    const i64 first = net.ptr[f], n = net.ptr[f + 1] - first, n_labels = net.unary.shape[1], own = states_of(net, first + i);
-    if (i + 1 == n) std::copy(cells, cells + own, out);
-    for (i64 j = i + 1, which = 0; j < n; j++, which = 1 - which) {
-        const i64 states = states_of(net, first + j);
-        size /= states;
-        double *to = j + 1 == n ? out : room_of(memory[which], size);
-        fold(cells, psi + j * n_labels, own, states, size / own, to);
-        cells = to;
-    }
+// room.behind[i]: number of cells of a table over the members i .. n - 1. Products, as divisions would take longer than small tables.
+void count_cells(const FactorNet &net, i64 f, Room &room) {
+    const i64 first = net.ptr[f], n = net.ptr[f + 1] - first;
+    if (i64(room.behind.size()) < n + 1) room.behind.resize(n + 1);
+    room.behind[n] = 1;
+    for (i64 i = n - 1; i >= 0; i--) room.behind[i] = room.behind[i + 1] * states_of(net, first + i);
 }
 
-i64 n_cells(const FactorNet &net, i64 f) {
-    i64 size = 1;
-    for (i64 slot = net.ptr[f]; slot < net.ptr[f + 1]; slot++) size *= states_of(net, slot);
-    return size;
+// Fold member i of a table over the members i .. n - 1, into room.front.
+const double *fold_first(const FactorNet &net, i64 f, i64 i, const double *psi, const double *cells, Room &room) {
+    double *to = room_of(room.front[i % 2], room.behind[i + 1]);
+    fold(cells, psi + i * net.unary.shape[1], 1, states_of(net, net.ptr[f] + i), room.behind[i + 1], to);
+    return to;
+}
+
+// What a table over the members i .. n - 1 is worth for each label of member i: all other axes are folded.
+void fold_rest(const FactorNet &net, i64 f, i64 i, const double *psi, const double *cells, double *out, Room &room) {
+    const i64 first = net.ptr[f], n = net.ptr[f + 1] - first, n_labels = net.unary.shape[1], own = states_of(net, first + i);
+    if (i + 1 == n) std::copy(cells, cells + own, out);
+    for (i64 j = i + 1; j < n; j++) {
+        double *to = j + 1 == n ? out : room_of(room.back[j % 2], own * room.behind[j + 1]);
+        fold(cells, psi + j * n_labels, own, states_of(net, first + j), room.behind[j + 1], to);
+        cells = to;
+    }
 }
 
 double table_marginals(const FactorNet &net, i64 f, const double *psi, double *out, Room &room) {
     const i64 first = net.ptr[f], n = net.ptr[f + 1] - first, n_labels = net.unary.shape[1];
     const double *cells = net.scores.data + net.start[f];
-    i64 size = n_cells(net, f);
     if (n == 0) return cells[0];
+    count_cells(net, f, room);
     double top = -INF;
-    for (i64 i = 0, which = 0; i < n; i++, which = 1 - which) {
+    for (i64 i = 0; i < n; i++) {
         const i64 states = states_of(net, first + i);
         const double *own_psi = psi + i * n_labels;
         double *own = out + i * n_labels;
-        fold_rest(net, f, i, psi, cells, size, own, room.back);
+        fold_rest(net, f, i, psi, cells, own, room);
         for (i64 k = 0; k < states; k++) own[k] += own_psi[k];
         std::fill(own + states, own + n_labels, -INF);
         if (i == 0) top = largest(own, states);
-        if (i + 1 == n) break;
-        size /= states;
-        double *to = room_of(room.front[which], size);
-        fold(cells, own_psi, 1, states, size, to);
-        cells = to;
+        if (i + 1 < n) cells = fold_first(net, f, i, psi, cells, room);
     }
     return top;
 }
 
 double table_top(const FactorNet &net, i64 f, const double *psi, Room &room) {
-    const i64 first = net.ptr[f], n = net.ptr[f + 1] - first, n_labels = net.unary.shape[1];
     const double *cells = net.scores.data + net.start[f];
-    i64 size = n_cells(net, f);
-    for (i64 i = 0, which = 0; i < n; i++, which = 1 - which) {
-        const i64 states = states_of(net, first + i);
-        size /= states;
-        double *to = room_of(room.front[which], size);
-        fold(cells, psi + i * n_labels, 1, states, size, to);
-        cells = to;
-    }
+    count_cells(net, f, room);
+    for (i64 i = 0; i < net.ptr[f + 1] - net.ptr[f]; i++) cells = fold_first(net, f, i, psi, cells, room);
     return cells[0];
 }
 
@@ -246,17 +242,10 @@ void Layer::between(const double *alpha, const double *next, double *out) const 
 }
 
 void table_holds(const FactorNet &net, i64 f, i64 i, const double *psi, double *out, Room &room) {
-    const i64 first = net.ptr[f], n_labels = net.unary.shape[1];
     const double *cells = net.scores.data + net.start[f];
-    i64 size = n_cells(net, f);
-    for (i64 j = 0, which = 0; j < i; j++, which = 1 - which) {
-        const i64 states = states_of(net, first + j);
-        size /= states;
-        double *to = room_of(room.front[which], size);
-        fold(cells, psi + j * n_labels, 1, states, size, to);
-        cells = to;
-    }
-    fold_rest(net, f, i, psi, cells, size, out, room.back);
+    count_cells(net, f, room);
+    for (i64 j = 0; j < i; j++) cells = fold_first(net, f, j, psi, cells, room);
+    fold_rest(net, f, i, psi, cells, out, room);
 }
 
 double max_marginals(const FactorNet &net, i64 f, const double *psi, double *out, Room &room) {

@@ -56,6 +56,7 @@ class Counting {
 // Scratch of one thread: it grows to what the largest factor takes.
 struct Room {
     std::vector<double> front[2], back[2]; // of tables
+    std::vector<i64> behind;               // of tables: number of cells over the members from i on
     std::vector<double> number;
     std::vector<double> layer; // of automata
     std::vector<i64> layer_at;
