@@ -11,6 +11,7 @@ integers: nothing is rounded. Float arithmetic only says, with its error, which 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -77,12 +78,19 @@ COMMON = {"answer": "i8 -", "form": "u1 A", "solver": "u1 B", "score": "f8 - any
 FORMS = {
     "none": {},
     "messages": {"edge": "f8 2,E,K", "clique": "f8 M,K"},
+    "cycles": {"edge": "f8 2,E,K", "clique": "f8 M,K", "cycle_ptr": "i8 U+1 |V", "cycle_edge": "i4 V 0:E", "cycle_turned": "u1 V 0:2",
+               "cycle_held": "f8 V,K,K"},
     "elimination": {"nodes": "i4 N 0:N", "separator_ptr": "i8 N+1 |S", "separators": "i4 S 0:N", "tables": "f8 L low"},
     "search": {"parent": "i X", "node": "i X", "label": "i X", "relation": "i X 0:4", "message_set": "i X -1:Y", "ptr": "i Y+1 |Z",
                "index": "i Z", "value": "f Z", "passes": "i X 0:256", "effort": "i X 0:27", "level": "f8 - any"},
     "quadratic": {"edge": "f8 2,E,K", "mu": "f8 N,K"},
 }  # fmt: skip
-FACTORED = ("none", "messages", "elimination", "lifted-messages", "lifted-elimination", "lifted-search")  # with factors
+FACTORED = (
+    "none",
+    "messages",
+    "elimination",
+    *(f"lifted-{form}" for form in ("messages", "cycles", "elimination", "search")),
+)  # with factors
 TRAINING = {
     "header": "u1 H", "node_ptr": "i8 J+1 |N", "edge_ptr": "i8 J+1 |E", "edges": "i4 E,2 0:N", "x_ptr": "i8 N+1 |X", "x_col": "i4 X 0:D",
     "x_val": "f8 X", "node_index": "i4 D,K -1:W", "f_ptr": "i8 E+1 |Y", "f_col": "i4 Y 0:F", "f_val": "f8 Y", "edge_index": "i4 F,K,K -2:W",
@@ -734,6 +742,8 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     elif form == "messages":
         messages = np.concatenate([a["edge"].reshape(-1, proven.size), a["clique"], *([a["factor"]] if proven.factors else [])])
         bound = proven.total(proven.tops(messages, proven.arc_consistent(proven.allowed)))
+    elif form == "cycles":
+        bound = by_cycles(proven, a)
     elif form == "search":
         bound = by_search(proven, a, score, tolerance, upper)
     else:
@@ -760,6 +770,40 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
         Claim("bound", upper, bound, below),
         Claim("guarantee", word or "nothing", best, held),
     ]
+
+
+def by_cycles(problem: Problem, a: Arrays) -> Value:
+    """Section "Cycles": messages for what cycles leave of the tables, and the best closed walk of every cycle."""
+    ptr, edges, turned, held = a["cycle_ptr"], a["cycle_edge"], a["cycle_turned"].astype(np.int64), a["cycle_held"]
+    begin, end = problem.edges[edges, turned], problem.edges[edges, 1 - turned]
+    taken: dict[int, list[np.ndarray]] = {}
+    for e, table in zip(edges.tolist(), held, strict=True):
+        taken.setdefault(e, []).append(table)
+    left = copy.copy(problem)
+
+    def less(e: int) -> Part:
+        axes, tables, factors = problem.edge(e)
+        own = taken.get(e, [])
+        return axes, np.concatenate([tables, *(table[None] for table in own)]), np.append(factors, [-1.0] * len(own))
+
+    left.edge, domain = less, problem.arc_consistent(problem.allowed)
+    tops, total = left.tops(np.concatenate([a["edge"].reshape(-1, problem.size), a["clique"]]), domain), 0
+    for first, last in pairwise(ptr.tolist()):
+        need(last - first > 1 and (end[first:last] == np.roll(begin[first:last], -1)).all(), "a cycle is broken.")
+        own = [np.flatnonzero(domain[v]).tolist() for v in begin[first:last]]
+        if not all(own):
+            return -math.inf
+        walks = {(k, k): 0 for k in own[0]}  # the best way to the place, from a label of the first node to one of this
+        for i in range(first, last):
+            table = held[i].T if turned[i] else held[i]
+            steps: dict[tuple[int, int], int] = {}
+            for (start, k), value in walks.items():
+                for m in own[(i + 1 - first) % len(own)]:
+                    longer = value + product(float(table[k, m]))
+                    steps[start, m] = max(longer, steps.get((start, m), longer))
+            walks = steps
+        total += max(value for (start, k), value in walks.items() if start == k)
+    return -math.inf if tops is None else problem.total([*tops, [total]])
 
 
 def by_elimination(problem: Problem, a: Arrays) -> Value:

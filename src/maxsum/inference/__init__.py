@@ -19,6 +19,7 @@ from .relaxations.convex_bp import ConvexBP
 from .relaxations.decomposition import DualDecomposition
 from .relaxations.linear_program import LinearProgram
 from .relaxations.qp import QPRelaxation
+from .relaxations.tightened import TightenedTRWS
 from .relaxations.trws import TRWS
 from .trivial import is_trivial, trivial_labelling
 
@@ -38,6 +39,7 @@ __all__ = [
     "MaxFlow",
     "QPRelaxation",
     "Solver",
+    "TightenedTRWS",
     "Toulbar2",
     "TreeDP",
     "is_locally_consistent",

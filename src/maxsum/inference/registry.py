@@ -20,6 +20,7 @@ from .relaxations.decomposition import DualDecomposition
 from .relaxations.finisher import LPFinisher
 from .relaxations.linear_program import LinearProgram
 from .relaxations.qp import QPRelaxation
+from .relaxations.tightened import TightenedTRWS
 from .relaxations.trws import TRWS
 
 SOLVERS: dict[str, type[Solver]] = {
@@ -29,6 +30,7 @@ SOLVERS: dict[str, type[Solver]] = {
         MaxFlow,
         JunctionTree,
         TRWS,
+        TightenedTRWS,
         BranchAndBound,
         LPSearch,
         LinearProgram,

@@ -11,6 +11,8 @@ from . import conjugate_gradients as conjugate_gradients
 from . import consistency as consistency
 from . import convex_bp as convex_bp
 from . import counting as counting
+from . import cycle_search as cycle_search
+from . import cycles as cycles
 from . import decomposition as decomposition
 from . import definite as definite
 from . import design as design

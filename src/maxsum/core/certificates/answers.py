@@ -7,13 +7,17 @@ index ranges must be exactly those that the problem calls for, and nothing much 
 member              type, shape            meaning
 ==================  =====================  ========================================================================
 ``answer``          int64, ()              version of the format, 2; version 1 is read too
-``form``            uint8, (n,)            ASCII: ``none``, ``messages``, ``elimination``, ``search`` or ``quadratic``
+``form``            uint8, (n,)            ASCII: ``none``, ``messages``, ``cycles``, ``elimination``, ``search`` or ``quadratic``
 ``solver``          uint8, (n,)            UTF-8: who found it
 ``score, bound``    float64, ()            the claims
 ``guarantee``       uint8, (n,)            ASCII: the claim in a word, a `Guarantee` (not in version 1)
 ``labels``          int32, (N,)            left out if there is no labelling
 ``edge, clique``    float64                form messages: (2, E, K) and (M, K)
 ``factor``          float64, (M, K)        form messages, where the problem has factors: of their members
+``cycle_ptr`` ...   int64, (C + 1,)        form cycles, beside edge and clique: cycle ``c`` has the places ``cycle_ptr[c] .. cycle_ptr[c + 1] - 1``
+``cycle_edge``      int32, (L,)            edge of each place,
+``cycle_turned``    uint8, (L,)            1 if it is gone through from its second node to its first,
+``cycle_held``      float64, (L, K, K)     and the part of its table that the cycle has
 ``edge, mu``        float64                form quadratic: (2, E, K) and (N, K)
 ``nodes``           int32, (N,)            form elimination: the order
 ``separator_ptr``   int64, (N + 1,)        separator of ``nodes[i]``: ``separators[separator_ptr[i]:separator_ptr[i + 1]]``
@@ -49,6 +53,7 @@ from ..problem import Messages, Problem
 from ..result import Guarantee, Result
 from ..validation import LARGEST, as_labels
 from .base import Certificate, EliminationCertificate, MessageCertificate, Verification
+from .cycles import CycleCertificate
 from .lifted import LiftedCertificate
 from .quadratic import QPCertificate
 from .scale import score_rounding
@@ -68,11 +73,12 @@ _INTEGERS = ("|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8")
 _FORMS: dict[str, set[str]] = {
     "none": set(),
     "messages": {"edge", "clique"},
+    "cycles": {"edge", "clique", "cycle_ptr", "cycle_edge", "cycle_turned", "cycle_held"},
     "elimination": {"nodes", "separator_ptr", "separators", "tables"},
     "search": {*_BOXES, "ptr", "index", "value", "level"},
     "quadratic": {"edge", "mu"},
 }
-_OF_FACTORS = ("none", "messages", "elimination", *(_LIFTED + form for form in ("messages", "elimination", "search")))
+_OF_FACTORS = ("none", "messages", "elimination", *(_LIFTED + form for form in ("messages", "cycles", "elimination", "search")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +173,15 @@ def _certificate_arrays(certificate: Certificate | None) -> tuple[str, dict[str,
         edge, clique, factor = certificate.messages
         more = {"factor": _doubles(factor)} if len(factor) else {}
         return "messages", {"edge": _doubles(edge), "clique": _doubles(clique), **more}
+    if isinstance(certificate, CycleCertificate):
+        return "cycles", {
+            "edge": _doubles(certificate.left_messages.edge),
+            "clique": _doubles(certificate.left_messages.clique),
+            "cycle_ptr": certificate.ptr.astype("<i8"),
+            "cycle_edge": certificate.edge.astype("<i4"),
+            "cycle_turned": certificate.turned.astype("|u1"),
+            "cycle_held": _doubles(certificate.held),
+        }
     if isinstance(certificate, LiftedCertificate):
         form, arrays = _certificate_arrays(certificate.inner)
         return _LIFTED + form, arrays
@@ -285,8 +300,19 @@ class _Reader:
             if len(self.problem.factors):
                 parts.append(self.array("factor", "<f8", empty.factor.shape))
             return MessageCertificate(self.problem.as_messages(tuple(parts)))
-        readers = {"elimination": self.elimination, "search": self.search, "quadratic": self.quadratic}
+        readers = {"cycles": self.cycles, "elimination": self.elimination, "search": self.search, "quadratic": self.quadratic}
         return readers[form]() if form in readers else None
+
+    def cycles(self) -> CycleCertificate:
+        empty, k = self.problem.zero_messages(), self.problem.n_labels
+        messages = self.problem.as_messages(
+            tuple(self.array(name, "<f8", getattr(empty, name).shape) for name in ("edge", "clique"))
+        )
+        ptr, edge = self.array("cycle_ptr", "<i8", (None,)), self.array("cycle_edge", "<i4", (None,))
+        turned, held = self.array("cycle_turned", "|u1", edge.shape), self.array("cycle_held", "<f8", (len(edge), k, k))
+        certificate = CycleCertificate(messages, ptr, edge, turned, held)
+        certificate.check(self.problem)
+        return certificate
 
     def elimination(self) -> EliminationCertificate:
         n = self.problem.n_nodes

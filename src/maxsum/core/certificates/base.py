@@ -1,8 +1,9 @@
 """Certificates: proofs of a bound that can be checked without trusting the solver.
 
-Four forms, all valid *whatever their numbers are* (a wrong number only loosens the bound):
+Forms, all valid *whatever their numbers are* (a wrong number only loosens the bound):
 
 - `MessageCertificate`: messages of edges, cliques and factors; the bound is the height of the reparametrised problem.
+- `core.certificates.cycles.CycleCertificate`: messages, and cycles of edges as clusters.
 - `EliminationCertificate`: separator tables of a junction tree.
 - `core.certificates.search.SearchCertificate`: a branching tree.
 - `core.certificates.quadratic.QPCertificate`: a point of the concave quadratic relaxation.
