@@ -41,7 +41,7 @@ def spin_glass(side, seed):
     )
 
 
-@pytest.mark.parametrize("hard, whole", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(("hard", "whole"), [(False, False), (True, False), (False, True), (True, True)])
 def test_bounds_and_labellings_against_enumeration(hard, whole):
     proven = found = 0
     for seed in range(25):

@@ -46,10 +46,10 @@ class Tuning:
     least_moves: int = 64  # the first rounds, which find most
     # Share of the time left that the elimination may be estimated to take: estimates were up to half of the time and never less.
     sure_share: float = 0.8
-    # Share of the time that is left which rounds over cycles may take, and seconds of it where no limit is given: they end by themselves when they
-    # gain no more, on graphs of up to 1600 nodes after 1 to 3 s.
+    # Share of the time that is left which rounds over cycles may take: they end by themselves when they gain no more, on graphs of up to 1600
+    # nodes after 1 to 3 s.
     tighten_share: float = 0.5
-    tighten_seconds: float = 10.0
+    tighten_seconds: float = 10.0  # of them at most where no limit is given: a grid of 200 by 200 nodes and 6 labels took 6
     # Table entries of a problem with factors, written with nodes and edges, up to which linear programs are solved before the search: 0.1 to 3 s
     # for 31 medical networks of 600 to 2100 nodes, where passes stall far above its value.
     program_entries: float = 3e5
