@@ -115,7 +115,11 @@ class Raw:
     @cached_property
     def spreads(self) -> np.ndarray:
         """Largest minus smallest finite value of each term."""
-        arrays = [*self.unary, *(t * w for t, w in zip(self.tables, self.weights, strict=True)), *(s for _, _, s in self.factors)]
+        arrays = [
+            *self.unary,
+            *(t * w for t, w in zip(self.tables, self.weights, strict=True)),
+            *(s for _, _, s in self.factors),
+        ]
         finite = [a[np.isfinite(a)] for a in arrays]
         spread = [float(f.max() - f.min()) if f.size else 0.0 for f in finite]
         usable = [min(len(self.unary[v]) for v in nodes) for nodes, _ in self.cliques]

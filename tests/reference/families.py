@@ -422,7 +422,9 @@ def one_huge_edge(rng):
     return build(unary, edges, tables)
 
 
-def _with_factors(rng: np.random.Generator, n_labels: int, hard: float, offset: float = 0.0, **options: Any) -> tuple[Problem, Raw]:
+def _with_factors(
+    rng: np.random.Generator, n_labels: int, hard: float, offset: float = 0.0, **options: Any
+) -> tuple[Problem, Raw]:
     """Nodes of unequal label counts, some edges, and up to four factors."""
     n = int(rng.integers(2, 6))
     states = [int(k) for k in rng.integers(1, n_labels + 1, size=n)]

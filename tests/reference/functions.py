@@ -37,7 +37,9 @@ def every_score(function: Any) -> np.ndarray:
         some = len(function.tuples) < np.prod(np.array(function.shape, dtype=float))
         scores = np.append(function.scores, [function.default] * bool(some))
     else:
-        scores = function.scores.ravel() if isinstance(function, Table | Cardinality) else np.asarray(function, dtype=float).ravel()
+        scores = (
+            function.scores.ravel() if isinstance(function, Table | Cardinality) else np.asarray(function, dtype=float).ravel()
+        )
     return scores[np.isfinite(scores)]
 
 
