@@ -439,24 +439,15 @@ def _with_factors(
 
 @family
 def factor_tables(rng):
-    """Dense and sparse tables of one to four nodes, nothing forbidden by them."""
-    return _with_factors(rng, 3, 0.0, kind=int(rng.integers(2)), default=0.5)
-
-
-@family
-def factor_tables_hard(rng):
-    return _with_factors(rng, 3, 0.25, kind=int(rng.integers(2)))
+    """Dense and sparse tables of one to four nodes, with forbidden tuples in every second problem."""
+    return _with_factors(rng, 3, float(rng.choice([0.0, 0.25])), kind=int(rng.integers(2)))
 
 
 @family
 def factors_mixed(rng):
-    """Every kind of function; about every fifth problem is infeasible."""
-    return _with_factors(rng, 4, 0.15, offset=float(rng.normal()))
-
-
-@family
-def factors_whole_numbers(rng):
-    return _with_factors(rng, 3, 0.1, offset=float(rng.integers(9)), whole=True)
+    """Every kind of function, whole numbers in a third; about every fifth problem is infeasible."""
+    whole = bool(rng.random() < 0.3)
+    return _with_factors(rng, 4, 0.15, offset=float(rng.integers(9)) if whole else float(rng.normal()), whole=whole)
 
 
 @family

@@ -56,7 +56,6 @@ def random_function(
     *,
     hard: float = 0.2,
     whole: bool = False,
-    default: float | None = None,
 ) -> Any:
     """A function of nodes with these numbers of labels, of one of `KINDS` by number (any, if None).
 
@@ -66,8 +65,6 @@ def random_function(
         Share of forbidden scores; the kinds that only forbid do so as they must.
     whole
         Whether scores are whole numbers.
-    default
-        Score of the tuples that a sparse table does not list; by default any, or ``-inf``.
     """
     kind, n = int(rng.integers(len(KINDS))) if kind is None else kind, len(shape)
 
@@ -80,8 +77,7 @@ def random_function(
     if kind == 1:
         grid = np.indices(shape).reshape(n, -1).T
         rows = rng.permutation(grid)[: int(rng.integers(len(grid) + 1))]
-        other = -np.inf if rng.random() < 0.4 else float(scores(1)[0])
-        return SparseTable(shape, rows, scores(len(rows)), other if default is None else default)
+        return SparseTable(shape, rows, scores(len(rows)), -np.inf if rng.random() < 2 * hard else float(scores(1)[0]))
     if kind == 2:
         return AllDifferent()
     if kind == 3:
