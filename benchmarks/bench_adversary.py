@@ -19,7 +19,7 @@ from .measure import verdict
 TITLE = "Reliability: the adversary"
 DESCRIPTION = """
 Lies that are accepted, judged by enumeration in rational numbers. *Hostile problems*: scales from 1e-300 to 1e99 mixed, huge offsets, large terms out of
-reach, soft constraints of 1e9 to 1e16, ties, denormals, whole numbers near 2**53, large numbers that cancel, through every solver that takes them; every
+reach, soft constraints of 1e9 to 1e16, ties, denormals, whole numbers near 2**53, large numbers that cancel, a third of them with factors of every kind, through every solver that takes them; every
 answer is judged, and checked by its own proof in floating point and exactly. *Tampered certificates*: any field of any form changed, by one number, many, length or
 type, or a false claim beside it. *Files*: answers and models with any member or header field changed, sealed again with the right checksum, before `verify`
 and before the checker of one file. `MAXSUM_RELIABILITY=0.02` runs that share of the cases.
@@ -99,13 +99,15 @@ def _certificates(rng: np.random.Generator, count: int) -> tuple[Tally, list[str
 
 def _problems(rng: np.random.Generator, count: int) -> tuple[Tally, list[str]]:
     """Hostile problems through every solver that takes them."""
-    from adversary.hostile import hostile_problem
+    from adversary.hostile import hostile_problem, with_factors
     from adversary.judging import faults_of_solvers
 
     tally: Tally = Counter()
     words: list[str] = []
-    for _ in range(count):
+    for i in range(count):
         kind, problem = hostile_problem(rng)
+        if i % 3 == 2:  # from a stream of their own: the others stay what they were
+            kind, problem = f"{kind}, factors", with_factors(np.random.default_rng([i, problem.n_nodes]), problem)
         faults, called = faults_of_solvers(problem)
         tally["problems"] += 1
         tally["answers to problems"] += len(called)

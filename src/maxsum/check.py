@@ -699,8 +699,10 @@ class Lifted(Problem):
                 parts.append(part((0, 1), linked(~same)[None]))
         self.offset, self.whole_numbers = given.offset, given.whole_numbers
         states = np.concatenate([given.states, np.array(list(map(len, extra)), dtype=int)])
+        domain = given.arc_consistent(given.allowed)
+        need(domain.any(axis=1).all(), "arc consistency leaves a node without labels: such a problem has no lifted form.")
         self.unary = np.full((len(states), max([given.size, *map(len, extra)])), -np.inf)
-        self.unary[: given.n_nodes, : given.size] = given.unary
+        self.unary[: given.n_nodes, : given.size] = np.where(domain, given.unary, -np.inf)
         for v, row in enumerate(extra, start=given.n_nodes):
             self.unary[v, : len(row)] = row
         self.sizes = {"N": len(states), "E": len(edges), "K": self.unary.shape[1], "M": 0}

@@ -14,7 +14,7 @@ from maxsum.core.certificates.base import Certificate
 from maxsum.core.errors import MaxsumError
 from maxsum.core.problem import Messages
 
-from .hostile import hostile_problem
+from .hostile import hostile_problem, with_factors
 from .judging import every_score, lies, sizes
 
 SOURCES = ("TRWS", "JunctionTree", "BranchAndBound", "QPRelaxation", "MaxFlow", "LinearProgram")
@@ -31,6 +31,8 @@ def forged_certificates(rng: np.random.Generator) -> Iterator[tuple[str, ms.Prob
                 rng.normal(size=problem.unary.shape),
                 rng.normal(size=(problem.n_edges, *problem.tables.shape[1:])),
             )
+        if rng.random() < 0.4:
+            kind, problem = f"{kind}, factors", with_factors(rng, problem)
         scores = every_score(problem)
         finite = [y for y in scores if scores[y] > float("-inf")]
         if not finite:
@@ -53,6 +55,8 @@ def forge(rng: np.random.Generator, certificate: Certificate) -> Certificate:
     """The certificate with one field changed."""
     fields = [field.name for field in dataclasses.fields(certificate)]
     name = str(rng.choice(fields))
+    if isinstance(getattr(certificate, name), Certificate):  # the proof of a lifted problem
+        return dataclasses.replace(certificate, **{name: forge(rng, getattr(certificate, name))})
     return dataclasses.replace(certificate, **{name: _changed(rng, getattr(certificate, name))})
 
 

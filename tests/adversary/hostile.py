@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from reference.functions import random_factors
 
 import maxsum as ms
 
@@ -70,3 +71,22 @@ def hostile_problem(rng: np.random.Generator, kind: str | None = None) -> tuple[
     elif kind == "hard":
         tables[rng.random(tables.shape) < 0.3] = -np.inf
     return kind, ms.Problem(graph, unary, tables, edge_weight=weight, cliques=cliques or None, offset=offset)
+
+
+def with_factors(rng: np.random.Generator, problem: ms.Problem) -> ms.Problem:
+    """The problem with some factors: tables, counts and constraints of any kind, with scores of the size of its own, or of any size."""
+    found = []
+    numbers = np.abs(problem.unary[np.isfinite(problem.unary) & (problem.unary != 0)])
+    own = float(np.median(numbers)) if numbers.size else 1.0
+    for nodes, function in random_factors(
+        rng, problem.n_states.tolist(), int(rng.integers(1, 4)), hard=float(rng.choice([0, 0.2]))
+    ):
+        scale = min(own, 1e98) if rng.random() < 0.7 else 10.0 ** float(rng.integers(-300, 98))
+        whole, scores = function.encode()
+        with np.errstate(under="ignore"):
+            found.append((nodes, type(function).decode(whole, scores * scale)))
+    cliques = problem.cliques if rng.random() < 0.3 and len(problem.cliques) else None
+    return ms.Problem(
+        problem.graph, problem.unary, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states, cliques,
+        problem.offset, found,
+    )  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from reference.rational import every_score, lies
 
 import maxsum as ms
-from adversary.hostile import KINDS, hostile_problem
+from adversary.hostile import KINDS, hostile_problem, with_factors
 from adversary.judging import faults_of_solvers
 from maxsum.inference.registry import SOLVERS
 
@@ -22,6 +22,17 @@ def test_no_solver_lies_about_a_hostile_problem(kind: str) -> None:
         assert not faults, (kind, faults)
         called |= names
     assert {"TRWS", "BranchAndBound", "JunctionTree"} <= called <= set(SOLVERS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_solver_lies_about_a_hostile_problem_with_factors(kind: str) -> None:
+    rng, called = np.random.default_rng(100 + KINDS.index(kind)), set()
+    for _ in range(4):
+        problem = with_factors(rng, hostile_problem(rng, kind)[1])
+        faults, names = faults_of_solvers(problem)
+        assert not faults, (kind, faults)
+        called |= names
+    assert {"TRWS", "BranchAndBound", "JunctionTree", "LinearProgram"} <= called
 
 
 @pytest.mark.parametrize(("seed", "number"), [(22, 77), (44, 74), (64, 12), (69, 76), (72, 62), (83, 96)])

@@ -22,8 +22,11 @@ def verdict(case: Case) -> tuple[int, str]:
 
 def answer_faults(case: Case) -> list[str]:
     """Faults of checker and `verify` on an answer file, in words; they must agree."""
-    problem = ms.read_problem(case.paths[0])
     code, told = verdict(case)
+    try:
+        problem = ms.read_problem(case.paths[0])
+    except ms.MaxsumError as error:
+        return [] if code == 2 else [f"{case.what}: the checker says {code} about a problem that is refused: {error}"]
     accepted = _accepted(lambda: read_answer(case.paths[1], problem).verify(problem))
     faults = _faults(case, code, accepted, told)
     if (code == 0) != accepted:

@@ -7,6 +7,7 @@ None if the claims are true but may be unproven, or the file is damaged: then ei
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import json
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from factories.factors import factor_problem
+from reference.rational import every_score, exact_score
 
 import maxsum as ms
 from maxsum.core.certificates.answers import save_answer
@@ -65,28 +68,9 @@ def small_problem(rng: np.random.Generator) -> ms.Problem:
     return ms.Problem(graph, scale * unary, scale * tables, number, weight, states, cliques, offset)
 
 
-def exact_score(problem: ms.Problem, labels: Any) -> Fraction | float:
-    """The score in rational numbers, by the definition."""
-    total = Fraction(problem.offset)
-    for v, k in enumerate(labels):
-        if np.isneginf(problem.unary[v, k]):
-            return -np.inf
-        total += Fraction(float(problem.unary[v, k]))
-    for e, (u, v) in enumerate(problem.graph.edges.tolist()):
-        entry = float(problem.tables[problem.edge_table[e], labels[u], labels[v]])
-        if entry == -np.inf:
-            return -np.inf
-        total += Fraction(entry) * Fraction(float(problem.edge_weight[e]))
-    for c in range(len(problem.cliques)):
-        own = {int(labels[v]) for v in problem.cliques.members(c)}
-        if len(own) == 1:
-            total += Fraction(float(problem.cliques.weights[c, own.pop()]))
-    return total
-
-
 def best_score(problem: ms.Problem) -> Fraction | float:
     """The optimum by enumeration."""
-    return max(exact_score(problem, y) for y in itertools.product(*(range(k) for k in problem.n_states.tolist())))
+    return max(every_score(problem).values())
 
 
 def false_answer(problem: ms.Problem, best: Fraction | float, members: dict[str, np.ndarray]) -> bool:
@@ -112,7 +96,7 @@ def tampered_answers(rng: np.random.Generator, folder: Any = None) -> Iterator[C
         place = Path(own if folder is None else folder)
         paths = place / "problem.npz", place / "answer.npz"
         while True:
-            problem = small_problem(rng)
+            problem = small_problem(rng) if rng.random() < 0.6 else factor_problem(rng)
             problem.save(paths[0])
             best = best_score(problem)
             for solver in rng.permutation(SOLVERS)[:3]:
@@ -129,6 +113,29 @@ def tampered_answers(rng: np.random.Generator, folder: Any = None) -> Iterator[C
                     what = _touch(rng, changed, name)
                     np.savez(paths[1].open("wb"), **changed)
                     yield Case(paths, _judge_answer(problem, best, changed), f"{solver}: {what}")
+                if len(problem.factors):
+                    np.savez(paths[1].open("wb"), **members)
+                    yield from _other_problems(rng, paths, members, str(solver))
+                    problem.save(paths[0])
+
+
+def _other_problems(
+    rng: np.random.Generator, paths: tuple[Path, Path], members: dict[str, np.ndarray], solver: str
+) -> Iterator[Case]:
+    """The answer beside problem files whose factors were changed, one member at a time."""
+    with np.load(paths[0]) as archive:
+        given = {name: archive[name] for name in archive.files}
+    for name in given:
+        if not name.startswith(("factor_", "function_")):
+            continue
+        changed = dict(given)
+        what = _touch(rng, changed, name)
+        np.savez(paths[0].open("wb"), **changed)
+        lie = None
+        with contextlib.suppress(ms.MaxsumError):  # the file is damaged
+            other = ms.read_problem(paths[0])
+            lie = _judge_answer(other, best_score(other), members)
+        yield Case(paths, lie, f"{solver}: {what} in the problem")
 
 
 def _judge_answer(problem: ms.Problem, best: Any, members: dict[str, np.ndarray]) -> bool | None:
@@ -166,7 +173,8 @@ def _touch(rng: np.random.Generator, members: dict[str, Any], name: str) -> str:
         members[name] = flat
         return f"{name} is {flat.tobytes().decode()}"
     else:
-        flat[at] = int(rng.choice([-2, -1, 0, 1, 2, int(flat[at]) + 1, 2**31 - 1 if flat.dtype.itemsize == 4 else 2**62]))
+        low, high = np.iinfo(flat.dtype).min, min(np.iinfo(flat.dtype).max, 2**62)
+        flat[at] = min(max(int(rng.choice([-2, -1, 0, 1, 2, int(flat[at]) + 1, 2**62])), low), high)
         if how == 9:
             flat = rng.permutation(flat)
     members[name] = flat.reshape(array.shape).astype(array.dtype)

@@ -79,7 +79,9 @@ def test_the_dense_relaxation_lies_between_optimum_and_linear_program(family: st
         if "LinearProgram" in SOLVERS and SOLVERS["LinearProgram"]().supports(case.problem):
             bound = SOLVERS["LinearProgram"]().solve(case.problem).bound
             assert bound >= case.raw.best - room(case) - case.raw.noise, case
-            if np.isfinite(value):
+            # the linear program has all-different factors as edges, whose relaxation is larger than that of the factors
+            apart = any(isinstance(function, ms.factors.AllDifferent) for function in case.problem.factors.functions)
+            if np.isfinite(value) and not apart:
                 assert bound <= value + 1e-4 * case.raw.magnitude, case
 
 

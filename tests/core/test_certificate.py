@@ -108,6 +108,7 @@ def eliminate(case: Case) -> EliminationCertificate:
     for nodes, weights in raw.cliques:
         cells = np.ndindex(*[states[v] for v in nodes])
         buckets.append((nodes, {i: float(weights[i[0]]) if len(set(i)) == 1 else 0.0 for i in cells}))
+    buckets += [(nodes, {i: float(x) for i, x in np.ndenumerate(table)}) for nodes, table, _ in raw.factors]
     tables = []
     for v, separator in zip(order.nodes, order.separators, strict=True):
         mine = [b for b in buckets if v in b[0]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from factories.problems import random_messages
@@ -45,9 +47,10 @@ def test_slack_terms_are_never_negative_and_sum_to_the_gap(family: str) -> None:
             if not np.isfinite(case.raw.score(y)):
                 assert found.bound in (-np.inf, np.inf) and found.gap == np.inf
                 continue
-            for part in (found.node, found.edge, found.clique):
+            parts = (found.node, found.edge, found.clique, found.factor)
+            for part in parts:
                 assert (part >= 0).all()
-            assert found.gap == pytest.approx(sum(p.sum() for p in (found.node, found.edge, found.clique)))
+            assert found.gap == pytest.approx(sum(p.sum() for p in parts))
             assert found.bound == pytest.approx(case.raw.score(y) + found.gap, rel=1e-14, abs=case.raw.noise)
             assert found.bound == pytest.approx(height(problem, messages), abs=case.raw.noise + rounding(case))
             assert found.gap >= case.raw.regret(y) - rounding(case)
@@ -61,6 +64,10 @@ def naive_arc_consistency(case: Case) -> np.ndarray:
         for (u, v), table in zip(raw.edges, raw.tables, strict=True):
             kept[u] &= {k for k in domain[u] if any(table[k, m] > -np.inf for m in domain[v])}
             kept[v] &= {m for m in domain[v] if any(table[k, m] > -np.inf for k in domain[u])}
+        for nodes, table, _ in raw.factors:
+            for i, v in enumerate(nodes):
+                possible = itertools.product(*(domain[w] for w in nodes))
+                kept[v] &= {y[i] for y in possible if table[y] > -np.inf}
         if kept == domain:
             break
         domain = kept
@@ -71,7 +78,9 @@ def naive_arc_consistency(case: Case) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "family", ["hard_feasible", "hard_random", "hard_tree", "infeasible_colouring", "cliques_hard", "chain"]
+    "family",
+    ["hard_feasible", "hard_random", "hard_tree", "infeasible_colouring", "cliques_hard", "chain", "factor_tables"]
+    + ["factors_mixed", "factor_counts", "factors_all_different"],
 )
 def test_arc_consistency_equals_a_naive_fixpoint(family: str) -> None:
     for seed in range(40):

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from factories.problems import random_messages
 from reference.families import FAMILIES, make
 from reference.rational import every_score
 
@@ -15,7 +16,6 @@ import maxsum as ms
 from maxsum.core.certificates.base import EliminationCertificate, MessageCertificate
 from maxsum.core.certificates.exact import ExactTerms, exact_score, lowest_exponent, to_float_up, to_integers
 from maxsum.core.certificates.scale import tolerance, variation
-from maxsum.core.problem import Messages
 from maxsum.inference import ICM, TRWS, BranchAndBound, JunctionTree
 
 families = pytest.mark.parametrize("family", [name for name in FAMILIES if name != "large"])
@@ -47,8 +47,7 @@ def test_exact_bounds_are_bounds_and_floating_ones_lie_above_them(family: str) -
         scores = every_score(problem)
         best = max(scores.values())
         for size in (0.0, 1.0, 1e8):
-            edge, clique, _ = problem.zero_messages()
-            messages = Messages(rng.normal(size=edge.shape) * size, rng.normal(size=clique.shape) * size)
+            messages = random_messages(problem, rng, size)
             certificate = MessageCertificate(messages)
             exact, _ = certificate.evaluate_exactly(problem, None)
             assert exact >= best

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from reference.enumeration import Raw
 from reference.families import Edges, build, random_edges, shuffle
+from reference.functions import random_factors
 
 import maxsum as ms
 
@@ -48,6 +49,8 @@ def random_case(
     scale: float = 1.0,
     constant: float = 0.0,
     offset: float = 0.0,
+    factors: int = 0,
+    kind: int | None = None,
 ) -> tuple[ms.Problem, Raw]:
     """A problem, and the raw numbers that it was made from.
 
@@ -69,6 +72,9 @@ def random_case(
         Sizes of cliques, or how many of random size.
     whole, scale, constant, offset
         Round all scores; multiply them; add a constant to each unary score; a constant of the problem.
+    factors, kind
+        How many factors, of which kind of function (`reference.functions.KINDS`, by number; any, if None). ``hard`` is theirs too; ``scale``
+        is not.
     """
     rng = np.random.default_rng(seed)
     n, k = (own if isinstance(own, int | np.integer) else int(rng.integers(*own)) for own in (n_nodes, n_labels))
@@ -90,8 +96,9 @@ def random_case(
     members = [(tuple(rng.choice(n, int(size), replace=False).tolist()), 2 * scale * rng.exponential(size=k)) for size in sizes]
     how = dict(tables=tables[0]) if shared and pairs else None
     tables = tables * len(pairs) if shared else tables
-    factors = None if weights is None else list(rng.uniform(*weights, size=len(pairs)))
-    return build(unary, pairs, tables, factors, members, offset, how)
+    drawn = None if weights is None else list(rng.uniform(*weights, size=len(pairs)))
+    more = random_factors(rng, states, factors, hard=hard, kind=kind, whole=whole)
+    return build(unary, pairs, tables, drawn, members, offset, how, more)
 
 
 def random_problem(seed: Seed, *arguments: object, **options: object) -> ms.Problem:
@@ -117,4 +124,4 @@ def on_graph(graph: ms.Graph, n_labels: int, seed: Seed = 0) -> ms.Problem:
 
 def random_messages(problem: ms.Problem, rng: np.random.Generator, scale: float = 1.0) -> ms.Messages:
     zero = problem.zero_messages()
-    return ms.Messages(scale * rng.normal(size=zero.edge.shape), scale * rng.normal(size=zero.clique.shape))
+    return ms.Messages(*(scale * rng.normal(size=part.shape) for part in zero))

@@ -25,6 +25,9 @@ def bracket(result):
 def test_bounds_hold_and_reach_the_lp_value(name):
     for seed in range(6):
         case = make(name, seed)
+        if len(case.problem.factors):
+            assert "takes no factors" in LPFinisher().supports(case.problem).reason
+            continue
         result = LPFinisher().solve(case.problem)
         slip = 1.001 * case.raw.resolution + case.raw.fuzz + case.raw.noise
         assert result.bound >= case.raw.best - slip

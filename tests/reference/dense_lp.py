@@ -3,7 +3,7 @@ r"""The local-polytope relaxation, written out densely for HiGHS through scipy.
 .. math:: \max \sum_v q_v \mu_v + \sum_{uv} g_{uv} \mu_{uv} + \sum_c w_c \mu_c
     \quad \sum_k \mu_v(k) = 1,\; \sum_l \mu_{uv}(k, l) = \mu_u(k),\; \mu_c(k) \le \mu_i(k) \; (i \in c),\; \mu \ge 0
 
-(the clique rows are (2) of the associative Markov network paper). Forbidden labels and pairs are fixed to zero.
+(the clique rows are (2) of the associative Markov network paper; factors have a variable for each tuple of labels, as edges do). Forbidden labels and pairs are fixed to zero.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ def local_polytope_value(raw: Raw) -> float:
         clique_at.append((column, usable))
         scores.append(np.asarray(weights, dtype=float)[:usable])
         column += usable
+    factor_at = []
+    for _, table, _ in raw.factors:
+        factor_at.append(column)
+        scores.append(table.ravel())
+        column += table.size
     objective = np.concatenate([np.zeros(0), *scores])
     if not column:
         return raw.offset
@@ -45,6 +50,15 @@ def local_polytope_value(raw: Raw) -> float:
             for k, line in enumerate(lines):
                 row = np.zeros(column)
                 row[line] = 1
+                row[node_at[node] + k] = -1
+                equal.append(row)
+                right.append(0.0)
+    for (nodes, table, _), start in zip(raw.factors, factor_at, strict=True):
+        cells = start + np.arange(table.size).reshape(table.shape)
+        for axis, node in enumerate(nodes):
+            for k in range(states[node]):
+                row = np.zeros(column)
+                row[np.take(cells, k, axis=axis).ravel()] = 1
                 row[node_at[node] + k] = -1
                 equal.append(row)
                 right.append(0.0)

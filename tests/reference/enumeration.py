@@ -26,7 +26,8 @@ def every_labelling(problem: Any) -> np.ndarray:
 class Raw:
     """A problem as plain lists: what a caller would write down.
 
-    ``tables[e][k, l]`` is the score of labels ``k`` at ``edges[e][0]`` and ``l`` at ``edges[e][1]``, before the weight.
+    ``tables[e][k, l]`` is the score of labels ``k`` at ``edges[e][0]`` and ``l`` at ``edges[e][1]``, before the weight. A factor is
+    its nodes, the table of all its scores, one axis a node, and the finite scores of its function, some of which no labelling may reach.
     """
 
     unary: Sequence[np.ndarray]
@@ -35,6 +36,7 @@ class Raw:
     weights: Sequence[float] = ()
     cliques: Sequence[tuple[tuple[int, ...], np.ndarray]] = ()
     offset: float = 0.0
+    factors: Sequence[tuple[tuple[int, ...], np.ndarray, np.ndarray]] = ()
 
     def terms(self, labels: Sequence[int]) -> list[float]:
         """Every term of the score of a labelling."""
@@ -44,7 +46,8 @@ class Raw:
         for nodes, weights in self.cliques:
             first = labels[nodes[0]]
             clique.append(float(weights[first]) if all(labels[v] == first for v in nodes) else 0.0)
-        return [self.offset, *node, *edge, *clique]
+        factor = [float(table[tuple(labels[v] for v in nodes)]) for nodes, table, _ in self.factors]
+        return [self.offset, *node, *edge, *clique, *factor]
 
     def score(self, labels: Sequence[int]) -> float:
         """Score of a labelling, correctly rounded."""
@@ -73,6 +76,8 @@ class Raw:
             member = y[:, list(nodes)]
             agree = (member == member[:, :1]).all(axis=1)
             total += np.where(agree, weights[np.minimum(member[:, 0], len(weights) - 1)], 0.0)
+        for nodes, table, _ in self.factors:
+            total += table.astype(np.longdouble)[tuple(y[:, v] for v in nodes)]
         return total
 
     @cached_property
@@ -104,13 +109,17 @@ class Raw:
     def magnitude(self) -> float:
         """Largest finite number in the inputs, weights multiplied in."""
         arrays = [np.asarray([self.offset]), *self.unary, *(t * w for t, w in zip(self.tables, self.weights, strict=True))]
-        arrays += [weights for _, weights in self.cliques]
+        arrays += [*(weights for _, weights in self.cliques), *(scores for _, _, scores in self.factors)]
         return max((float(np.abs(a[np.isfinite(a)]).max(initial=0.0)) for a in arrays), default=0.0)
 
     @cached_property
     def spreads(self) -> np.ndarray:
         """Largest minus smallest finite value of each term."""
-        arrays = [*self.unary, *(t * w for t, w in zip(self.tables, self.weights, strict=True))]
+        arrays = [
+            *self.unary,
+            *(t * w for t, w in zip(self.tables, self.weights, strict=True)),
+            *(s for _, _, s in self.factors),
+        ]
         finite = [a[np.isfinite(a)] for a in arrays]
         spread = [float(f.max() - f.min()) if f.size else 0.0 for f in finite]
         usable = [min(len(self.unary[v]) for v in nodes) for nodes, _ in self.cliques]

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from maxsum import Graph, Problem
+from maxsum.factors import AllDifferent
 
 from .enumeration import Raw
+from .functions import every_score, random_factors, random_function, written_out
 
 Edges = list[tuple[int, int]]
 
@@ -38,14 +40,20 @@ def build(
     cliques: Sequence[tuple[tuple[int, ...], np.ndarray]] = (),
     offset: float = 0.0,
     how: dict[str, Any] | None = None,
+    factors: Sequence[tuple[Sequence[int], Any]] = (),
 ) -> tuple[Problem, Raw]:
     """Problem and raw inputs; ``how`` replaces the table arguments of `Problem` (a shared table, a bank, ...)."""
     factor = [1.0] * len(edges) if weights is None else [float(w) for w in weights]
-    raw = Raw(list(unary), list(edges), list(tables), factor, list(cliques), offset)
+    written = [
+        (tuple(int(v) for v in nodes), written_out(function, [len(unary[v]) for v in nodes]), every_score(function))
+        for nodes, function in factors
+    ]
+    raw = Raw(list(unary), list(edges), list(tables), factor, list(cliques), offset, written)
     graph = Graph.from_edges(np.array(edges, dtype=int).reshape(-1, 2), len(unary))
     arguments = how if how is not None else dict(tables=list(tables) if len(edges) else None)
     rows: Any = list(unary) if len(unary) else np.zeros((0, 2))
-    return Problem(graph, rows, **arguments, edge_weight=weights, cliques=cliques or None, offset=offset), raw
+    more = dict(cliques=cliques or None, offset=offset, factors=list(factors) or None)
+    return Problem(graph, rows, **arguments, edge_weight=weights, **more), raw
 
 
 # ---- graphs ----------------------------------------------------------------------------------------------------
@@ -412,6 +420,52 @@ def one_huge_edge(rng):
     unary, tables = _normal(rng, [3] * n, edges)
     tables[0] = 1e12 * np.eye(3)
     return build(unary, edges, tables)
+
+
+def _with_factors(
+    rng: np.random.Generator, n_labels: int, hard: float, offset: float = 0.0, **options: Any
+) -> tuple[Problem, Raw]:
+    """Nodes of unequal label counts, some edges, and up to four factors."""
+    n = int(rng.integers(2, 6))
+    states = [int(k) for k in rng.integers(1, n_labels + 1, size=n)]
+    edges = shuffle(rng, random_edges(rng, n, 0.3))
+    unary, tables = _normal(rng, states, edges)
+    _forbid(rng, unary, tables, 0.1 if hard else 0.0)
+    factors = random_factors(rng, states, int(rng.integers(1, 5)), hard=hard, **options)
+    if options.get("whole"):
+        unary, tables = [np.round(2 * row) for row in unary], [np.round(2 * table) for table in tables]
+    return build(unary, edges, tables, offset=offset, factors=factors)
+
+
+@family
+def factor_tables(rng):
+    """Dense and sparse tables of one to four nodes, with forbidden tuples in every second problem."""
+    return _with_factors(rng, 3, float(rng.choice([0.0, 0.25])), kind=int(rng.integers(2)))
+
+
+@family
+def factors_mixed(rng):
+    """Every kind of function, whole numbers in a third; about every fifth problem is infeasible."""
+    whole = bool(rng.random() < 0.3)
+    return _with_factors(rng, 4, 0.15, offset=float(rng.integers(9)) if whole else float(rng.normal()), whole=whole)
+
+
+@family
+def factor_counts(rng):
+    """Scores of counts, of two labels or more, without edges: one count of all nodes, and one of some."""
+    n, k = int(rng.integers(3, 7)), int(rng.integers(2, 4))
+    factors = [(range(n), random_function(rng, [k] * n, 3)), *random_factors(rng, [k] * n, 1, kind=3)]
+    return build([rng.normal(size=k) for _ in range(n)], factors=factors)
+
+
+@family
+def factors_all_different(rng):
+    """An assignment, with a count of one of its labels or an edge beside it."""
+    n = int(rng.integers(2, 5))
+    k = n + int(rng.integers(0, 2))
+    edges = shuffle(rng, random_edges(rng, n, 0.3))
+    unary, tables = _normal(rng, [k] * n, edges)
+    return build(unary, edges, tables, factors=[(rng.permutation(n), AllDifferent())])
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from .functions import every_score as function_scores
+from .functions import written_out
+
 NEVER = float("-inf")
 
 
@@ -24,7 +27,7 @@ def exact_score(problem: Any, labels: Sequence[int]) -> Fraction | float:
 
 
 def terms(problem: Any) -> list[tuple[np.ndarray, tuple[int, ...], Fraction]]:
-    """Table, nodes and weight of every term: nodes, edges, cliques."""
+    """Table, nodes and weight of every term: nodes, edges, cliques, factors."""
     states = problem.n_states.tolist()
     found = [(problem.unary[v, : states[v]], (v,), Fraction(1)) for v in range(problem.n_nodes)]
     for e, (u, v) in enumerate(problem.graph.edges.tolist()):
@@ -36,7 +39,16 @@ def terms(problem: Any) -> list[tuple[np.ndarray, tuple[int, ...], Fraction]]:
         for k in range(min(table.shape)):
             table[(k,) * len(nodes)] = problem.cliques.weights[c, k]
         found.append((table, nodes, Fraction(1)))
+    for members, function in problem.factors.items():
+        nodes = tuple(members.tolist())
+        found.append((written_out(function, [states[v] for v in nodes]), nodes, Fraction(1)))
     return found
+
+
+def values_of(problem: Any) -> list[np.ndarray]:
+    """All values of every term, at whatever labels: those of a factor are all scores of its function."""
+    others = [table for table, _, _ in terms(problem)][: problem.n_nodes + problem.n_edges + len(problem.cliques)]
+    return others + [function_scores(function) for _, function in problem.factors.items()]
 
 
 def every_score(problem: Any) -> dict[tuple[int, ...], Fraction | float]:
@@ -54,7 +66,8 @@ def every_score(problem: Any) -> dict[tuple[int, ...], Fraction | float]:
 def is_whole(problem: Any) -> bool:
     """Whether every number of the problem is a whole one, so that scores are."""
     arrays = (problem.unary, problem.tables, problem.edge_weight, problem.cliques.weights, np.array([problem.offset]))
-    return all((np.isneginf(a) | (a == np.floor(a))).all() for a in arrays)
+    more = [function_scores(function) for _, function in problem.factors.items()]
+    return all((np.isneginf(a) | (a == np.floor(a))).all() for a in (*arrays, *more))
 
 
 def variation(problem: Any, labels: Sequence[int]) -> Fraction:
@@ -62,9 +75,9 @@ def variation(problem: Any, labels: Sequence[int]) -> Fraction:
     another value of that term is d, that of term t is d_t; the sum of min(d_t, 100 d)."""
     labels = [int(k) for k in labels]
     distances = []
-    for table, at, weight in terms(problem):
+    for (table, at, weight), values in zip(terms(problem), values_of(problem), strict=True):
         here = float(table[tuple(labels[v] for v in at)])
-        others = [float(x) for x in table.ravel() if np.isfinite(x) and x != here]
+        others = [float(x) for x in values.ravel() if np.isfinite(x) and x != here]
         if others and weight != 0:
             distances.append(min(abs(Fraction(x) - Fraction(here)) for x in others) * abs(weight))
     moves = []

@@ -45,7 +45,7 @@ def start(problem: Problem, run: Run, init: Messages | None) -> tuple[Prepared, 
     None if arc consistency alone proves the problem infeasible; that is certified then.
     """
     prepared = prepare(problem)
-    messages = problem.zero_messages() if init is None else Messages(init.edge.copy(), init.clique.copy())
+    messages = problem.zero_messages() if init is None else Messages(*(part.copy() for part in init))
     if prepared.feasible:
         return prepared, messages
     run.certify(-np.inf, MessageCertificate(messages))

@@ -47,7 +47,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CertificateError, MaxsumError, ParseError
+from ..errors import CertificateError, InfeasibleError, MaxsumError, ParseError, UnsupportedProblemError
 from ..factors.lifting import lift
 from ..problem import Messages, Problem
 from ..result import Guarantee, Result
@@ -287,7 +287,10 @@ class _Reader:
             raise ParseError(f"the guarantee is {word!r}, wanted one of {', '.join(Guarantee)}.")
         guarantee = None if word is None else Guarantee(word)
         if is_lifted:
-            self.problem = lift(self.problem).problem
+            try:
+                self.problem = lift(self.problem).problem
+            except (InfeasibleError, UnsupportedProblemError) as error:
+                raise ParseError(f"the certificate has the form {given!r}, which this problem cannot have: {error}") from None
         certificate = self.certificate(form)
         if is_lifted and certificate is not None:
             certificate = LiftedCertificate(certificate)

@@ -26,6 +26,7 @@ import numpy as np
 
 from ..conditioning import within
 from ..errors import CertificateError, InfeasibleError
+from ..factors.collection import MOVES_ARITY
 from .base import Certificate, EliminationCertificate
 from .dual import (
     _clique_terms,
@@ -301,7 +302,8 @@ def branch_bounds(problem: Problem, messages: Messages, order: np.ndarray, label
     """Bounds (n,), by messages, of the boxes that branch off a labelling at each depth of the order, all in one pass over the edges.
 
     In the box of depth ``d`` nodes before ``d`` have their label, node ``d`` any but those in ``used[d]``, the others are free. A term
-    changes at the depths of its nodes only, so its contributions are steps, which are added up. Cliques count as free.
+    changes at the depths of its nodes only, so its contributions are steps, which are added up. Cliques count as free, and so do factors
+    of more than `MOVES_ARITY` nodes.
     """
     n, domain = problem.n_nodes, arc_consistent(problem)
     messages = problem.as_messages(messages)
@@ -337,11 +339,38 @@ def branch_bounds(problem: Problem, messages: Messages, order: np.ndarray, label
         ends = (*starts[1:], np.full(len(part), n))
         for begin, end, value in zip(starts, ends, values, strict=True):
             steps.add(begin, end, rounded_up(value))
+    _add_factors(steps, problem, messages, domain, open_, place, labels)
     best = np.where(domain, problem.unary, -np.inf).max(axis=1)
     centre = edge_centres(problem)
     off = UNIT * float(np.abs(centre).sum())
-    constant = sum_up(best, centre, _clique_terms(problem, messages, domain, None)[0], np.array([problem.offset, off]))
+    cliques = _clique_terms(problem, messages, domain, None)[0]
+    constant = sum_up(best, centre, cliques, problem.factors.centres, np.array([problem.offset, off]))
     return steps.sums(constant)
+
+
+def _add_factors(
+    steps: _Steps,
+    problem: Problem,
+    messages: Messages,
+    domain: np.ndarray,
+    open_: np.ndarray,
+    place: np.ndarray,
+    labels: np.ndarray,
+) -> None:
+    """The steps of all factors: each of its nodes, in their order, goes from free to open to its label."""
+    n, inside = problem.n_nodes, problem.factors.messages_inside(messages.factor, domain)
+    held = np.arange(problem.n_labels) == labels[:, None]
+    for group in problem.factors.groups:
+        psi, rows = inside[group.slots], np.arange(len(group.nodes))
+        begin, arity = np.zeros(len(rows), dtype=np.int64), group.nodes.shape[1]
+        turn = np.argsort(place[group.nodes], axis=1) if arity <= MOVES_ARITY else np.zeros((len(rows), 0), dtype=np.int64)
+        for member in turn.T:
+            nodes = group.nodes[rows, member]
+            for end, left in ((place[nodes], open_[nodes]), (place[nodes] + 1, held[nodes])):
+                steps.add(begin, end, group.function.tops(psi))
+                psi, begin = psi.copy(), end
+                psi[rows, member] = np.where(left, inside[group.slots[rows, member]], -np.inf)
+        steps.add(begin, np.full(len(rows), n), group.function.tops(psi))
 
 
 class _Steps:

@@ -158,7 +158,7 @@ class Floats:
         value, top = terms.value[..., 0], terms.node[:, 0]
         wanted = above - room
         bits = unit_bits(self.problem, wanted, room)
-        unit = wanted / 2.0**bits if room > -np.inf else 1.0
+        unit = max(wanted / 2.0**bits, 5e-324) if room > -np.inf else 1.0  # denormal numbers: not 0
 
         def units(loss: np.ndarray) -> np.ndarray:
             with np.errstate(invalid="ignore", over="ignore"):

@@ -11,6 +11,7 @@ import numpy as np
 from ...core.certificates.base import EliminationCertificate, MessageCertificate
 from ...core.certificates.elimination_order import EliminationOrder, elimination_order, order_along
 from ...core.certificates.scale import table_centres
+from ...core.errors import InfeasibleError
 from ...core.factors.lifting import lift, lifted_size, unliftable
 from ...core.memory import available
 from ...core.parameters import Maybe, WholeNumber, settings
@@ -83,7 +84,10 @@ class JunctionTree(Solver):
         room = _room() if self.max_cells is None else np.inf
         most = _most_cells(problem, room) if self.max_cells is None else self.max_cells
         if len(problem.factors) and _is_narrower_lifted(problem, most):
-            return self.supports(lift(problem).problem)
+            try:
+                return self.supports(lift(problem).problem)
+            except InfeasibleError:  # which `solve` says
+                return Support(True)
         which = f"{_human(room)}, half of the memory that is left" if self.max_cells is None else "max_cells"
         limits = f"at most {_count(most)} table cells ({which}) and width {MAX_AXES - 1} are taken"
         small = problem.n_nodes <= _TUNING.named_nodes and problem.n_edges <= _TUNING.named_edges
@@ -133,7 +137,10 @@ def _is_narrower_lifted(problem: Problem, max_cells: float) -> bool:
     over n nodes has a bag of all of them in the one, and partial counts in the other."""
     if unliftable(problem) or lifted_size(problem) > max_cells:
         return False
-    order = _order(lift(problem).problem, max_cells)
+    try:
+        order = _order(lift(problem).problem, max_cells)
+    except InfeasibleError:  # arc consistency alone proves it
+        return True
     if order is None:
         return False
     own = _order(problem, max_cells)

@@ -109,7 +109,7 @@ class LoopySums:
 
 
 def loopy_sums(problem: Problem, max_iter: int = _ROUNDS, time_limit: float | None = None) -> LoopySums:
-    """Both bounds where dynamic programming would take too long."""
+    """Both bounds where dynamic programming would take too long, of a problem without factors (`without_factors`)."""
     result = solve(problem, time_limit=time_limit)
     if result.guarantee == Guarantee.infeasible:
         said = "log-partition: no labelling satisfies the hard constraints, so the sum is 0."

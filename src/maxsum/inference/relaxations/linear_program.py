@@ -12,6 +12,7 @@ from ...core.certificates.base import MessageCertificate
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...core.rounding import expected_rounding, is_associative
+from ...core.validation import LARGEST
 from ...executors.clock import Clock
 from ...kernels.records import Net
 from ..base import Factored, Run, Solver, Support
@@ -204,7 +205,8 @@ def lp_model(net: Net) -> LPModel:
         shape=(n_rows, len(score)),
     ).tocsc()
     size = np.abs(score[score != 0])
-    scale = float(np.median(size)) if len(size) else 1.0
+    # The median, unless the largest numbers would overflow beside it: then the smallest ones are as good as 0.
+    scale = max(float(np.median(size)), float(size.max()) / LARGEST) if len(size) else 1.0
     lower, upper = np.zeros(n_rows), np.zeros(n_rows)
     lower[:n_nodes] = upper[:n_nodes] = 1.0
     lower[n_rows - len(member) :] = -np.inf

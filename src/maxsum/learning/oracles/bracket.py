@@ -113,7 +113,7 @@ class BracketOracle:
 
     def _labelled(self, j: int, result: Result) -> tuple[np.ndarray, float]:
         if result.messages is not None:
-            self.messages[j] = Messages(result.messages.edge.copy(), result.messages.clique.copy())
+            self.messages[j] = Messages(*(part.copy() for part in result.messages))
         if result.labels is None:
             raise OracleError(f"example {j}: no labelling was found ({result.message})")
         return result.labels, result.gap
