@@ -33,7 +33,8 @@ class Tuning:
     """Where rows of the dispatch table end."""
 
     # Cells of all bags of a junction tree up to which the exact answer, in 0.1 s, costs less than passes and a search.
-    small_cells: int = 2**22
+    small_cells: int = 2**24
+    lifted_cells: int = 2**22  # the same where factors are written with nodes and edges first, which takes as long
     # The same as a multiple of the cells that one pass of `TRWS` looks at: an elimination looks at each two or three times, with its proof,
     # and passes rarely end before the tenth. Chains of tables of three nodes have a multiple of 1, whatever their length.
     small_passes: float = 8.0
@@ -47,6 +48,8 @@ class Tuning:
     # 40 000 nodes it closed up to half of the gap, more than a search or further passes did, and ten times as many 0 to 5 % more.
     local_pairs: float = 1e8
     least_moves: int = 64  # the first rounds, which find most
+    # Seconds that the elimination may be estimated to take to come before linear programs and their search, which have up to 24 s.
+    quick_seconds: float = 5.0
     # Share of the time left that the elimination may be estimated to take: estimates were up to half of the time and never less.
     sure_share: float = 0.8
     # Node marginals up to which the linear program takes a fraction of a second, so that its bound comes before the search.
@@ -69,9 +72,10 @@ class Row:
     solver: Callable[[Problem, float | None], Solver]
 
 
-def _few_passes(problem: Problem) -> int:
-    """Table cells that a few passes over all terms look at."""
-    return int(_TUNING.small_passes * (problem.n_edges * problem.n_labels**2 + problem.factors.n_cells))
+def _few_cells(problem: Problem) -> int:
+    """Table cells that are few: in numbers, or for a problem of this size."""
+    one_pass = problem.n_edges * problem.n_labels**2 + problem.factors.n_cells
+    return max(_TUNING.small_cells, int(_TUNING.small_passes * one_pass))
 
 
 TABLE: tuple[Row, ...] = (
@@ -79,8 +83,8 @@ TABLE: tuple[Row, ...] = (
     Row("supermodular", lambda p: bool(MaxFlow().supports(p)), lambda p, limit: MaxFlow(time_limit=limit)),
     Row(
         "small width",
-        lambda p: has_small_width(p, _TUNING.small_cells, _few_passes(p)),
-        lambda p, limit: JunctionTree(max_cells=max(_TUNING.small_cells, _few_passes(p)), time_limit=limit),
+        lambda p: has_small_width(p, _few_cells(p), _TUNING.lifted_cells),
+        lambda p, limit: JunctionTree(max_cells=_few_cells(p), time_limit=limit),
     ),
 )
 
@@ -234,6 +238,9 @@ class _Stages:
             self.why += f", the LP one of {lp.gap:.3g}"
             if self.is_proven(lp) or _was_stopped(lp):
                 return self.answer(best, lp)
+        order = affordable_order(problem, min(_TUNING.quick_seconds, _TUNING.sure_share * self.rest.left))
+        if order is not None:
+            return self.eliminate(best, order)
         if len(problem.factors) and _program_fits(problem):
             lp = LPSearch(time_limit=_TUNING.program_share * self.rest.left).solve(problem, best, self.callback, gap=self.gap)
             best = _after(best, lp) if lp.gap <= best.gap else replace(best, seconds=best.seconds + lp.seconds)

@@ -4,6 +4,7 @@
 // It reads an order, separators and tables that may come from anywhere, and finds by itself what each bag holds. The formulas of the rounding are
 // those of core/certificates/base.py, where numpy does the same.
 #include "bag.hpp"
+#include "lanes.hpp"
 #include "terms.hpp"
 
 namespace maxsum {
@@ -22,6 +23,41 @@ class Inbox {
     i64 first(i64 bag) const { return head[bag]; }
     i64 after(i64 item) const { return next[item]; }
 };
+
+// Largest of best[j] - own[j] + share * |own[j]|, and of all |own[j]|, which is inf if a number is none; own[j] = -inf counts as 0, and as inf in the
+// second where best[j] is possible.
+static std::pair<double, double> excess(const double *best, const double *own, i64 n, double share) {
+    using L = Lanes<LANES>;
+    L top = L::all(-INF), high = L::all(-INF), low = L::all(-INF), none = L::all(0.0), odd = L::all(0.0);
+    i64 j = 0;
+    for (; j + LANES <= n; j += LANES) {
+        const L m = L::load(own + j), size = max(m, none - m);
+        top = max(top, L::load(best + j) - m + L::all(share) * size);
+        high = max(high, m);
+        low = max(low, none - m);
+        odd = odd + (m - m); // 0 but for infinite numbers, and what is none
+    }
+    double all = top.largest(), most = std::max(high.largest(), low.largest());
+    bool plain = odd.sum() == 0.0;
+    for (; j < n; j++) {
+        const double size = std::abs(own[j]), value = best[j] - own[j] + share * size;
+        all = all < value ? value : all;
+        most = most < size ? size : most;
+        plain = plain && std::isfinite(own[j]);
+    }
+    if (plain) return {all, most};
+    // again one by one, where something is infinite
+    all = -INF, most = 0.0;
+    for (j = 0; j < n; j++) {
+        const bool gone = own[j] == -INF;
+        const double m = gone ? 0.0 : own[j], value = best[j] - m + share * std::abs(m);
+        if (!gone && !std::isfinite(own[j])) return {INF, INF};
+        if (gone && best[j] > -INF) return {INF, INF};
+        all = all < value ? value : all;
+        most = most < std::abs(m) ? std::abs(m) : most;
+    }
+    return {all, most};
+}
 
 // (gap, rounding, value of the labelling, status): 0 if all is said; else numpy has to look, as a separator or table is no good (1), a bag lacks a
 // node of its terms (2), or something is infinite (3).
@@ -144,16 +180,9 @@ static std::tuple<double, double, double, i64> evaluate(const TermArrays &given,
         const double *own = tables.data + proof.table_ptr[i];
         double top = -INF, most = 0.0;
         if (sends) {
-            bool sound = true;
-            for (i64 j = 0; j < cells; j++) {
-                const bool gone = own[j] == -INF;
-                const double m = gone ? 0.0 : own[j], size = std::abs(m), value = best[j] - m + share * size;
-                sound = sound && size <= largest_number && !(gone && best[j] > -INF);
-                most = most < m ? m : most;
-                top = top < value ? value : top;
-            }
-            if (!sound) return infinite;
-            above[i] = most;
+            std::tie(top, most) = excess(best.data(), own, cells, share);
+            if (!(most <= largest_number)) return infinite; // also where the table has what is no number, or -inf in the wrong place
+            above[i] = std::max(0.0, largest(own, cells));
         } else {
             top = best[0];
         }

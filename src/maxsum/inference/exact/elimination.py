@@ -110,26 +110,28 @@ def _term_arrays(problem: Problem) -> TermArrays:
 def _bank(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """Where the dense table of each factor begins, and all these tables one after another; equal ones are there once."""
     factors = problem.factors
-    parts, size = [np.zeros(0)], 0
-    of_function = np.zeros(len(factors.functions), dtype=np.int64)
-    others = np.zeros(len(factors.functions), dtype=bool)
-    for number, function in enumerate(factors.functions):
+    parts, size = [], 0
+    of_function = np.full(len(factors.functions), -1, dtype=np.int64)
+    for scores, numbers in factors.stacks:
+        of_function[numbers] = size + np.arange(len(numbers)) * (scores.size // len(numbers))
+        parts.append(scores.reshape(-1))
+        size += scores.size
+    for number in np.flatnonzero(of_function < 0).tolist():
+        function = factors.functions[number]
         if isinstance(function, Table):
             of_function[number] = size
             parts.append(function.scores.reshape(-1))
             size += function.scores.size
-        else:
-            others[number] = True
     start = of_function[factors.number] if len(factors) else np.zeros(0, dtype=np.int64)
     known: dict[tuple[int, tuple[int, ...]], int] = {}
-    for f in np.flatnonzero(others[factors.number]).tolist() if others.any() else []:
+    for f in np.flatnonzero(start < 0).tolist():
         number, shape = int(factors.number[f]), tuple(problem.n_states[factors.members(f)].tolist())
         if (number, shape) not in known:
             known[number, shape] = size
             parts.append(factors.functions[number].dense(shape).reshape(-1))
             size += math.prod(shape)
         start[f] = known[number, shape]
-    return start, np.ascontiguousarray(parts[1] if len(parts) == 2 else np.concatenate(parts))
+    return start, np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts]))
 
 
 def evaluate(problem: Problem, certificate: EliminationCertificate, labels: np.ndarray) -> Evaluation | None:

@@ -38,8 +38,14 @@ class Tuning:
     bag_cells: int = 1 << 10  # what a bag costs beside its cells, in cells: some 0.3 microseconds
     # Time to evaluate the proof, in times of the elimination: measured on bags of 1e3 to 1e7 cells, 0.9 to 1.6.
     evaluate_share: float = 1.5
-    # Measured for a cell and each term added to it; a bag that needs more than is left is not begun.
-    cell_seconds: float = 4e-9
+    # Measured for a cell and each term added to it, 0.2 to 1 nanosecond; bags that need more than is left are not begun.
+    cell_seconds: float = 1e-9
+    # The same where the terms of each bag are not known, but only how many there are on average: large bags have more of them.
+    average_seconds: float = 2e-9
+    # The form with nodes and edges alone is taken if it has less than so many times the cells: its proof is checked twice.
+    lifted_share: float = 0.5
+    # Cells of tables up to which nobody asks for that form: eliminating them takes less time than writing it.
+    table_cells: int = 1 << 24
     # Cells of a min-fill order from which the banded order is tried too: below, an elimination takes milliseconds either way.
     many_cells: int = 1 << 18
     memory_share: float = 0.5  # of the memory that is left, that tables may take: what a machine needs for others is not known
@@ -122,24 +128,27 @@ class JunctionTree(Solver):
         return super().solve(problem, init, callback, gap=gap)
 
 
-def has_small_width(problem: Problem, max_cells: float, more_cells: float = 0) -> bool:
-    """Whether there is an order with at most ``max_cells``, or with ``more_cells`` if a quarter of the memory that is left has room for it."""
-    order = narrow_order(problem, max(max_cells, more_cells))
-    if order is not None and (order.cells <= max_cells or elimination_bytes(problem, order) <= _room(_TUNING.quiet_share)):
+def has_small_width(problem: Problem, max_cells: float, lifted_cells: float | None = None) -> bool:
+    """Whether an order has at most ``max_cells`` whose tables fit in a quarter of the memory that is left, or (``lifted_cells``) the form with
+    nodes and edges alone has such an order."""
+    order = narrow_order(problem, max_cells)
+    if order is not None and elimination_bytes(problem, order) <= _room(_TUNING.quiet_share):
         return True
-    return bool(len(problem.factors)) and _is_narrower_lifted(problem, max_cells)
+    return bool(len(problem.factors)) and _is_narrower_lifted(problem, max_cells if lifted_cells is None else lifted_cells)
 
 
 def _is_narrower_lifted(problem: Problem, max_cells: float) -> bool:
-    """Whether the form with nodes and edges alone can be eliminated within the limits, with fewer cells than the problem as it is: a count
+    """Whether the form with nodes and edges alone can be eliminated within the limits, with far fewer cells than the problem as it is: a count
     over n nodes has a bag of all of them in the one, and partial counts in the other."""
     own = _order(problem, max_cells)
-    if own is not None and all(isinstance(function, Table) and not function.is_hard for function in problem.factors.functions):
-        return False  # an extra node has as many labels as its factor has tuples, so that its bags are not smaller
+    if own is not None and all(isinstance(function, Table) for function in problem.factors.functions):
+        # an extra node has as many labels as its factor has tuples: where all are possible, its bags are not smaller
+        if own.cells <= _TUNING.table_cells or not problem.factors.is_hard:
+            return False
     if unliftable(problem) or lifted_size(problem) > max_cells:
         return False
     order = _order(lift(problem).problem, max_cells)
-    return order is not None and (own is None or order.cells < own.cells)
+    return order is not None and (own is None or order.cells < _TUNING.lifted_share * own.cells)
 
 
 def keep_order(known: Problem, problem: Problem) -> None:
@@ -159,7 +168,7 @@ def narrow_order(problem: Problem, max_cells: float) -> FlatOrder | None:
 def affordable_order(problem: Problem, seconds: float) -> FlatOrder | None:
     """An order whose tables fit in a quarter of the memory that is left, and whose elimination and proof take at most ``seconds``."""
     room = _room(_TUNING.quiet_share)
-    most = min(_most_cells(problem, room), seconds / _TUNING.cell_seconds)
+    most = min(_most_cells(problem, room), seconds / _TUNING.average_seconds)
     order = None if _too_wide(problem, most) else _order(problem, most)
     if order is None or elimination_bytes(problem, order) > room or elimination_seconds(problem, order) > seconds:
         return None
@@ -173,10 +182,10 @@ def elimination_bytes(problem: Problem, order: FlatOrder) -> float:
 
 
 def elimination_seconds(problem: Problem, order: FlatOrder) -> float:
-    """Time that eliminating along an order takes, with its proof: a few operations a cell, and some calls of numpy a bag."""
-    terms = 3 + problem.n_edges / max(problem.n_nodes, 1)
+    """Time that eliminating along an order takes, with its proof: a few operations a cell, and some more a bag."""
+    terms = 3 + (problem.n_edges + len(problem.factors)) / max(problem.n_nodes, 1)
     cells = order.cells + _TUNING.bag_cells * problem.n_nodes
-    return (1 + _TUNING.evaluate_share) * terms * cells * _TUNING.cell_seconds
+    return (1 + _TUNING.evaluate_share) * terms * cells * _TUNING.average_seconds
 
 
 def _room(share: float = _TUNING.memory_share) -> float:
@@ -232,7 +241,9 @@ def _order(problem: Problem, max_cells: float) -> FlatOrder | None:
 def _find_order(problem: Problem, max_cells: float) -> FlatOrder | None:
     """Min-fill, or the banded order where that has fewer cells."""
     narrow = least_fill(problem, MAX_AXES - 1, max_cells)
-    if narrow is not None and narrow.cells <= _TUNING.many_cells:
+    scopes = (problem.cliques.ptr, problem.factors.ptr)
+    widest = max(1, *(int(np.diff(ptr).max(initial=0)) - 1 for ptr in scopes))  # no order is narrower than a term
+    if narrow is not None and (narrow.cells <= _TUNING.many_cells or narrow.width <= widest):
         return narrow
     most = max_cells if narrow is None else narrow.cells
     return along(problem, _band(problem), MAX_AXES - 1, most) or narrow
