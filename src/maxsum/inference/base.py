@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..core.certificates.base import Certificate, MessageCertificate, in_doubt, verdict
+from ..core.certificates.base import Certificate, EliminationCertificate, Evaluation, MessageCertificate, in_doubt, verdict
 from ..core.certificates.dual import centred_score
 from ..core.certificates.lifted import LiftedCertificate
 from ..core.errors import CertificateError, InfeasibleError, UnsupportedProblemError
@@ -416,27 +416,36 @@ class Run(Interruptible):
     def _measure(self) -> tuple[float, float, Guarantee]:
         """Gap, bound and guarantee, from the labelling and the certificate alone: what `Certificate.judge` finds in plain numpy.
 
-        Messages of larger problems are measured by the kernels of `core.certificates.dual`'s twin, `kernels.height`, with what rounding could hide;
-        numpy, and rational arithmetic, decide what these leave in doubt.
+        Messages of larger problems are measured by the kernels of `core.certificates.dual`'s twin, `kernels.height`, and separator tables by
+        `kernels.elimination_proof`, with what rounding could hide; numpy, and rational arithmetic, decide what these leave in doubt.
         """
         problem, labels, certificate = self.problem, self.labels, self.certificate
         if certificate is None:
             return np.inf, np.inf, Guarantee.none if labels is None else Guarantee.feasible
-        found = None
-        large = problem.n_edges * problem.n_labels**2 > _TUNING.numpy_entries and not len(problem.factors)
-        if large and labels is not None and isinstance(certificate, MessageCertificate):
-            from .prepare import evaluate
-
-            proof = evaluate(problem, certificate.messages, labels)
-            if np.isfinite(proof.gap):
-                found = verdict(problem, labels, self.score, proof)
-                found = None if not found.optimal and in_doubt(problem, labels, proof) else found
+        found, proof = None, None if labels is None else self._by_kernels(labels)
+        if labels is not None and proof is not None and np.isfinite(proof.gap):
+            found = verdict(problem, labels, self.score, proof)
+            found = None if not found.optimal and in_doubt(problem, labels, proof) else found
         if found is None:
             few = problem.n_nodes + problem.n_edges + problem.factors.n_members <= _TUNING.exact_terms
             found = certificate.judge(problem, labels, None if few else False)
         if found.infeasible and np.isfinite(self.score):
             raise CertificateError(f"{self.solver}: proven infeasible, but a labelling has the score {self.score}.")
         return found.gap, found.bound, found.guarantee
+
+    def _by_kernels(self, labels: np.ndarray) -> Evaluation | None:
+        """What the certificate proves about the labelling, by kernels; None where the problem is small or they do not know its form."""
+        problem, certificate = self.problem, self.certificate
+        if isinstance(certificate, EliminationCertificate):
+            from .exact.elimination import evaluate as evaluate_tables
+
+            return evaluate_tables(problem, certificate, labels)
+        large = problem.n_edges * problem.n_labels**2 > _TUNING.numpy_entries and not len(problem.factors)
+        if large and isinstance(certificate, MessageCertificate):
+            from .prepare import evaluate
+
+            return evaluate(problem, certificate.messages, labels)
+        return None
 
 
 def _sentence(guarantee: Guarantee) -> str:

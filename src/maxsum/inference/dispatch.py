@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.certificates.elimination_order import EliminationOrder
 from ..core.errors import InvalidParameterError, InvalidProblemError
 from ..core.factors.lifting import lifted_size, unliftable
 from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, Maybe, check_value
@@ -17,6 +16,7 @@ from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
 from ..executors.clock import Clock
 from .base import KEPT, Callback, Run, Solver
+from .exact.elimination import FlatOrder
 from .exact.junction import JunctionTree, affordable_order, elimination_seconds, has_small_width
 from .exact.lp_search import LPSearch
 from .exact.maxflow import MaxFlow
@@ -32,8 +32,12 @@ from .relaxations.trws import TRWS
 class Tuning:
     """Where rows of the dispatch table end."""
 
-    # Cells of a junction tree's largest bag, 32 MB: at about 0.1 s a bag the exact answer costs less than passes and a search.
-    small_cells: int = 2**22
+    # Cells of all bags of a junction tree up to which the exact answer, in 0.1 s, costs less than passes and a search.
+    small_cells: int = 2**24
+    lifted_cells: int = 2**22  # the same where factors are written with nodes and edges first, which takes as long
+    # The same as a multiple of the cells that one pass of `TRWS` looks at: an elimination looks at each two or three times, with its proof,
+    # and passes rarely end before the tenth. Chains of tables of three nodes have a multiple of 1, whatever their length.
+    small_passes: float = 8.0
     small_nodes: int = 300  # nodes up to which an exact search often ends, so that the proof is pursued
     # Relative gap at which larger problems are left where none is stated: less than models and data are known to, and what
     # message passing reaches on many of them.
@@ -44,6 +48,8 @@ class Tuning:
     # 40 000 nodes it closed up to half of the gap, more than a search or further passes did, and ten times as many 0 to 5 % more.
     local_pairs: float = 1e8
     least_moves: int = 64  # the first rounds, which find most
+    # Seconds that the elimination may be estimated to take to come before linear programs and their search, which have up to 24 s.
+    quick_seconds: float = 5.0
     # Share of the time left that the elimination may be estimated to take: estimates were up to half of the time and never less.
     sure_share: float = 0.8
     # Share of the time that is left which rounds over cycles may take: they end by themselves when they gain no more, on graphs of up to 1600
@@ -65,16 +71,22 @@ class Row:
 
     condition: str
     fits: Callable[[Problem], bool]
-    solver: Callable[[float | None], Solver]
+    solver: Callable[[Problem, float | None], Solver]
+
+
+def _few_cells(problem: Problem) -> int:
+    """Table cells that are few: in numbers, or for a problem of this size."""
+    one_pass = problem.n_edges * problem.n_labels**2 + problem.factors.n_cells
+    return max(_TUNING.small_cells, int(_TUNING.small_passes * one_pass))
 
 
 TABLE: tuple[Row, ...] = (
-    Row("forest", lambda p: bool(TreeDP().supports(p)), lambda limit: TreeDP(n_jobs=-1)),
-    Row("supermodular", lambda p: bool(MaxFlow().supports(p)), lambda limit: MaxFlow(time_limit=limit)),
+    Row("forest", lambda p: bool(TreeDP().supports(p)), lambda p, limit: TreeDP(n_jobs=-1)),
+    Row("supermodular", lambda p: bool(MaxFlow().supports(p)), lambda p, limit: MaxFlow(time_limit=limit)),
     Row(
         "small width",
-        lambda p: has_small_width(p, _TUNING.small_cells),
-        lambda limit: JunctionTree(max_cells=_TUNING.small_cells, time_limit=limit),
+        lambda p: has_small_width(p, _few_cells(p), _TUNING.lifted_cells),
+        lambda p, limit: JunctionTree(max_cells=_few_cells(p), time_limit=limit),
     ),
 )
 
@@ -157,7 +169,7 @@ def solve(
         return _argmax(problem)
     for number, row in enumerate(TABLE, start=2):
         if row.fits(problem):
-            result = row.solver(_left(clock)).solve(problem, init, callback, gap=gap)
+            result = row.solver(problem, _left(clock)).solve(problem, init, callback, gap=gap)
             return replace(result, message=f"row {number} ({row.condition}): {result.message}")
     return _Stages(problem, gap, clock, callback).run(init)
 
@@ -230,6 +242,9 @@ class _Stages:
             self.why += f", cycles one of {lp.gap:.3g}"
             if self.is_proven(lp) or _was_stopped(lp):
                 return self.answer(best, lp)
+        order = affordable_order(problem, min(_TUNING.quick_seconds, _TUNING.sure_share * self.rest.left))
+        if order is not None:
+            return self.eliminate(best, order)
         if len(problem.factors) and _program_fits(problem):
             lp = LPSearch(time_limit=_TUNING.program_share * self.rest.left).solve(problem, best, self.callback, gap=self.gap)
             best = _after(best, lp) if lp.gap <= best.gap else replace(best, seconds=best.seconds + lp.seconds)
@@ -243,7 +258,7 @@ class _Stages:
             return self.search(best)
         return self.look_around(best)
 
-    def eliminate(self, best: Result, order: EliminationOrder) -> Result:
+    def eliminate(self, best: Result, order: FlatOrder) -> Result:
         """The exact search for as long as the elimination will take, then the elimination: at most twice the time of the better one."""
         known, seconds = best, elimination_seconds(self.problem, order)
         if 2 * seconds <= _TUNING.sure_share * self.rest.left:

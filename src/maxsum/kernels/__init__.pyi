@@ -19,6 +19,9 @@ from . import design as design
 from . import distance as distance
 from . import dual_bound as dual_bound
 from . import eigen as eigen
+from . import elimination as elimination
+from . import elimination_order as elimination_order
+from . import elimination_proof as elimination_proof
 from . import enumeration as enumeration
 from . import expansion as expansion
 from . import factor_ascent as factor_ascent

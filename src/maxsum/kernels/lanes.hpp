@@ -61,6 +61,17 @@ template <int W> struct Lanes {
         }
     }
 
+    // The sum of all lanes, from the first to the last.
+    double sum() const {
+        if constexpr (W == 1) {
+            return value;
+        } else {
+            double all = 0.0;
+            for (int i = 0; i < W; i++) all += value[i];
+            return all;
+        }
+    }
+
     friend Lanes operator+(Lanes a, Lanes b) { return {a.value + b.value}; }
     friend Lanes operator-(Lanes a, Lanes b) { return {a.value - b.value}; }
     friend Lanes operator*(Lanes a, Lanes b) { return {a.value * b.value}; }

@@ -66,6 +66,40 @@ class FactorNet(NamedTuple):
     member: np.ndarray  # int32 (M,): by increasing factor
 
 
+class TermArrays(NamedTuple):
+    """The terms of a problem as they are given, for eliminations: a score is what is stored less its centre, edges then times their weight.
+
+    Factors are dense tables in one bank, row by row over their members' own numbers of labels.
+    """
+
+    n_states: np.ndarray  # int32 (N,)
+    unary: np.ndarray  # float64 (N, K)
+    unary_top: np.ndarray  # float64 (N,): the centre of each node
+    edges: np.ndarray  # int32 (E, 2)
+    edge_table: np.ndarray  # int32 (E,)
+    edge_weight: np.ndarray  # float64 (E,)
+    edge_centre: np.ndarray  # float64 (E,)
+    tables: np.ndarray  # float64 (T, K, K)
+    clique_ptr: np.ndarray  # int64 (C + 1,)
+    clique_nodes: np.ndarray  # int32 (M,)
+    clique_weights: np.ndarray  # float64 (C, K)
+    factor_ptr: np.ndarray  # int64 (F + 1,)
+    factor_nodes: np.ndarray  # int32
+    factor_start: np.ndarray  # int64 (F,): where the table begins in the bank
+    factor_centre: np.ndarray  # float64 (F,)
+    bank: np.ndarray  # float64
+
+
+class Separators(NamedTuple):
+    """An order of elimination: the separator of ``nodes[i]`` is ``members[ptr[i]:ptr[i + 1]]``, its table has the numbers
+    ``table_ptr[i] .. table_ptr[i + 1] - 1`` of all tables."""
+
+    nodes: np.ndarray  # int32 (N,)
+    ptr: np.ndarray  # int64 (N + 1,)
+    members: np.ndarray  # int32
+    table_ptr: np.ndarray  # int64 (N + 1,)
+
+
 class Forms(NamedTuple):
     """What is known of each table of a bank; it holds where the weight of the edge is not negative."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -259,8 +259,8 @@ class EliminationCertificate(Certificate):
     """
 
     nodes: tuple[int, ...]
-    separators: tuple[tuple[int, ...], ...]
-    tables: tuple[np.ndarray, ...]
+    separators: Sequence[tuple[int, ...]]
+    tables: Sequence[np.ndarray]
 
     def evaluate(self, problem: Problem, labels: np.ndarray | None) -> Evaluation:
         total, gap, error = np.longdouble(0.0), np.longdouble(0.0), 0.0

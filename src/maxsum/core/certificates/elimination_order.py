@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -19,9 +24,55 @@ class EliminationOrder:
     """
 
     nodes: tuple[int, ...]
-    separators: tuple[tuple[int, ...], ...]
+    separators: Sequence[tuple[int, ...]]
     width: int
     cells: float
+
+
+class FlatSeparators(Sequence[tuple[int, ...]]):
+    """The separators of an order as arrays: that of ``nodes[i]`` is ``members[ptr[i]:ptr[i + 1]]``. Tuples are made when they are asked for."""
+
+    def __init__(self, nodes: np.ndarray, ptr: np.ndarray, members: np.ndarray):
+        self.nodes, self.ptr, self.members = nodes, ptr, members
+
+    @cached_property
+    def _tuples(self) -> tuple[tuple[int, ...], ...]:
+        flat, cuts = tuple(self.members.tolist()), self.ptr.tolist()
+        return tuple(flat[first:last] for first, last in pairwise(cuts))
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return iter(self._tuples)
+
+    @overload
+    def __getitem__(self, i: int) -> tuple[int, ...]: ...
+    @overload
+    def __getitem__(self, i: slice) -> tuple[tuple[int, ...], ...]: ...
+    def __getitem__(self, i: int | slice) -> tuple[int, ...] | tuple[tuple[int, ...], ...]:
+        return self._tuples[i]
+
+
+class FlatTables(Sequence[np.ndarray]):
+    """Separator tables one after another in ``values``, table ``i`` from ``ptr[i]`` on; views of their shapes are made when they are asked for."""
+
+    def __init__(self, values: np.ndarray, ptr: np.ndarray, separators: FlatSeparators, n_states: np.ndarray):
+        self.values, self.ptr, self.separators, self.n_states = values, ptr, separators, n_states
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    @overload
+    def __getitem__(self, i: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, i: slice) -> tuple[np.ndarray, ...]: ...
+    def __getitem__(self, i: int | slice) -> np.ndarray | tuple[np.ndarray, ...]:
+        if isinstance(i, slice):
+            return tuple(self[j] for j in range(*i.indices(len(self))))
+        i = range(len(self))[i]
+        members = self.separators.members[self.separators.ptr[i] : self.separators.ptr[i + 1]]
+        return self.values[self.ptr[i] : self.ptr[i + 1]].reshape(self.n_states[members])
 
 
 def elimination_order(

@@ -132,7 +132,7 @@ def variation(problem: Problem, labels: np.ndarray) -> float:
     at_node = _nearest(problem.unary[nodes, labels[nodes]], problem.unary[nodes])
     weights = problem.cliques.weights
     at_clique = _nearest(problem.cliques.values(labels), np.hstack([weights, np.zeros((len(weights), 1))]))
-    moves = [(_nearest(np.zeros(len(nodes)), _moves(problem, labels)[nodes]), problem.n_nodes)]
+    moves = [(_nearest(np.zeros(len(nodes)), _moves(problem, labels, nodes)), problem.n_nodes)]
     terms = [(at_node, problem.n_nodes), (at_edge, problem.n_edges), (at_clique, len(weights))]
     terms.append((_at_factors(problem, labels), len(problem.factors)))
     by_terms, by_moves = _sum_of_low(terms), _sum_of_low(moves)
@@ -154,17 +154,22 @@ def _at_factors(problem: Problem, labels: np.ndarray) -> np.ndarray:
     return found
 
 
-def _moves(problem: Problem, labels: np.ndarray) -> np.ndarray:
-    """Change of the score (N, K) when one node takes another label, cliques left out: terms that cancel do so here."""
-    change = problem.unary - problem.unary[np.arange(problem.n_nodes), labels][:, None]
-    u, v = problem.graph.edges.T
-    at = problem.tables[problem.edge_table, labels[u], labels[v]][:, None]
-    weight = problem.edge_weight[:, None]
+def _moves(problem: Problem, labels: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Change of the score (len(nodes), K) when one of the nodes takes another label, cliques left out: terms that cancel do so here."""
+    change = problem.unary[nodes] - problem.unary[nodes, labels[nodes]][:, None]
+    place = np.full(problem.n_nodes, -1)
+    place[nodes] = np.arange(len(nodes))
     with np.errstate(invalid="ignore"):
-        np.add.at(change, u, (problem.tables[problem.edge_table, :, labels[v]] - at) * weight)
-        np.add.at(change, v, (problem.tables[problem.edge_table, labels[u], :] - at) * weight)
+        for side in (0, 1):
+            some = np.flatnonzero(place[problem.graph.edges[:, side]] >= 0)
+            own, other = problem.graph.edges[some, side], labels[problem.graph.edges[some, 1 - side]]
+            tables = problem.tables.transpose(0, 2, 1) if side else problem.tables
+            values = tables[problem.edge_table[some], :, other]
+            at = values[np.arange(len(some)), labels[own]]
+            np.add.at(change, place[own], (values - at[:, None]) * problem.edge_weight[some, None])
         if len(problem.factors):
-            change += problem.factors.moves(labels, problem.n_labels, problem.n_states)
+            wanted = place >= 0
+            change += problem.factors.moves(labels, problem.n_labels, problem.n_states, wanted=wanted)[nodes]
     return change
 
 
@@ -217,7 +222,8 @@ def step(problem: Problem) -> float:
     That of a lifted problem is the one of the problem it stands for: both have the same scores.
     """
     problem = problem.__dict__.get("_given", problem)
-    samples = (problem.unary[:64], problem.tables[:64])
+    if not _whole(problem.unary[:64]) or not _whole(problem.tables[:64]):
+        return 0.0  # as most have it; all numbers are looked at only where a few say nothing
     arrays = (
         problem.edge_weight,
         problem.cliques.weights,
@@ -226,7 +232,7 @@ def step(problem: Problem) -> float:
         problem.unary,
         np.array([problem.offset]),
     )
-    return 1.0 if all(_whole(values) for values in samples + arrays) else 0.0
+    return 1.0 if all(_whole(values) for values in arrays) else 0.0
 
 
 def _whole(values: np.ndarray) -> bool:

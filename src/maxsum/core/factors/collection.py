@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -13,19 +13,39 @@ import numpy as np
 from ..errors import InvalidProblemError
 from ..ownership import own, owned
 from .function import Function, raise_share
-from .tables import Table
+from .tables import Table, finite_tops, pack, stacked, stacked_tops
+
+_MANY = 8
+"""Tables of one shape from which on they are worked on together: fewer cost a call of numpy each, and need no further array."""
 
 MOVES_ARITY = 6
 """Nodes of a factor up to which its changes count in the variation of a score: more are rarely what distinguishes two labels."""
 
 
 class Group(NamedTuple):
-    """Factors with the same function and number of nodes: their numbers (m,), their slots and nodes (m, n)."""
+    """Factors that can be worked on together: their numbers (m,), their slots and nodes (m, n).
+
+    They have the same function, or each a table of the same shape: then ``stack`` holds such tables and ``row`` (m,) says which is whose.
+    """
 
     function: Function
     factors: np.ndarray
     slots: np.ndarray
     nodes: np.ndarray
+    stack: np.ndarray | None = None
+    row: np.ndarray | None = None
+
+    def values(self, labels: np.ndarray, some: np.ndarray | None = None) -> np.ndarray:
+        """Scores of labels (m, n), or of those of ``some`` of the factors (a mask or numbers of rows)."""
+        if self.stack is None or self.row is None:
+            return self.function.values(labels)
+        return self.stack[(self.row if some is None else self.row[some], *labels.T)]
+
+    def tops(self, psi: np.ndarray) -> np.ndarray:
+        """`Function.tops` of messages (m, n, K)."""
+        if self.stack is None or self.row is None:
+            return self.function.tops(psi)
+        return stacked_tops(self.stack, self.row, psi)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,18 +102,36 @@ class Factors:
             yield self.members(f), self.functions[number]
 
     @cached_property
+    def stacks(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+        """Tables of each shape that many functions have: their scores in one array (t, ...), and the numbers of these functions."""
+        found = []
+        for numbers in _by_shape(self.functions):
+            tables = [function for function in (self.functions[number] for number in numbers) if isinstance(function, Table)]
+            found.append((stacked(tables), np.array(numbers)))
+        return tuple(found)
+
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Factors that can be worked on together."""
         if not len(self):
             return ()
-        size = np.diff(self.ptr)
-        code = self.number.astype(np.int64) * (int(size.max()) + 1) + size
+        found, size = [], np.diff(self.ptr)
+        kind = np.arange(len(self.functions))  # functions whose factors go together
+        row = np.zeros(len(self.functions), dtype=np.int64)
+        stack_of = {}
+        for scores, numbers in self.stacks:
+            kind[numbers], row[numbers] = numbers[0], np.arange(len(numbers))
+            stack_of[int(numbers[0])] = scores
+        code = kind[self.number] * (int(size.max()) + 1) + size
         order = np.argsort(code, kind="stable")
         cuts = np.flatnonzero(np.diff(code[order])) + 1
-        found = []
         for some in np.split(order, cuts):
             slots = self.ptr[some][:, None] + np.arange(size[some[0]])
-            found.append(Group(self.functions[self.number[some[0]]], some, slots, self.nodes[slots]))
+            first = int(kind[self.number[some[0]]])
+            group = Group(self.functions[first], some, slots, self.nodes[slots])
+            if first in stack_of:
+                group = group._replace(stack=stack_of[first], row=row[self.number[some]])
+            found.append(group)
         return tuple(found)
 
     @cached_property
@@ -104,7 +142,15 @@ class Factors:
     @cached_property
     def centres(self) -> np.ndarray:
         """Largest finite score of each factor."""
-        return np.array([function.centre for function in self.functions])[self.number] if len(self) else np.zeros(0)
+        if not len(self):
+            return np.zeros(0)
+        stacked = np.zeros(len(self.functions), dtype=bool)
+        each = np.zeros(len(self.functions))
+        for scores, numbers in self.stacks:
+            each[numbers], stacked[numbers] = finite_tops(scores), True
+        for number in np.flatnonzero(~stacked).tolist():
+            each[number] = self.functions[number].centre
+        return each[self.number]
 
     @cached_property
     def numbers(self) -> np.ndarray:
@@ -121,7 +167,7 @@ class Factors:
         """Term of each factor under a labelling."""
         found = np.zeros(len(self))
         for group in self.groups:
-            found[group.factors] = group.function.values(labels[group.nodes])
+            found[group.factors] = group.values(labels[group.nodes])
         return found
 
     def messages_inside(self, messages: np.ndarray, domain: np.ndarray) -> np.ndarray:
@@ -132,7 +178,7 @@ class Factors:
         """Bound on the best centred reparametrised score of each factor inside the domain, rounded up."""
         psi, found = self.messages_inside(messages, domain), np.zeros(len(self))
         for group in self.groups:
-            found[group.factors] = group.function.tops(psi[group.slots])
+            found[group.factors] = group.tops(psi[group.slots])
         return found
 
     def at(self, messages: np.ndarray, domain: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -179,22 +225,31 @@ class Factors:
             found.append(best)
         return found
 
-    def moves(self, labels: np.ndarray, n_labels: int, n_states: np.ndarray, most: int = MOVES_ARITY) -> np.ndarray:
-        """Change of the sum of all terms of at most ``most`` nodes (N, K) when one node takes another label."""
+    def moves(
+        self,
+        labels: np.ndarray,
+        n_labels: int,
+        n_states: np.ndarray,
+        most: int = MOVES_ARITY,
+        wanted: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Change of the sum of all terms of at most ``most`` nodes (N, K) when one node, or one of those in the mask, takes another label."""
         change = np.zeros((len(labels), n_labels))
         for group in self.groups:
             if group.nodes.shape[1] > most:
                 continue
-            present = labels[group.nodes]
-            before = group.function.values(present)
-            for i in range(present.shape[1]):
-                states = n_states[group.nodes[:, i]]
+            for i in range(group.nodes.shape[1]):
+                some = np.arange(len(group.nodes)) if wanted is None else np.flatnonzero(wanted[group.nodes[:, i]])
+                if not len(some):
+                    continue
+                present = labels[group.nodes[some]]
+                before, states = group.values(present, some), n_states[group.nodes[some, i]]
                 for k in range(int(states.max())):
-                    other = present.copy()
+                    other, use = present.copy(), k < states
                     other[:, i] = k
-                    use = k < states
                     with np.errstate(invalid="ignore"):
-                        np.add.at(change, (group.nodes[use, i], k), group.function.values(other[use]) - before[use])
+                        gained = group.values(other[use], some[use]) - before[use]
+                        np.add.at(change, (group.nodes[some[use], i], k), gained)
         return change
 
     @classmethod
@@ -233,6 +288,9 @@ class Factors:
         if not nodes:
             return cls.empty()
         flat = own(np.concatenate(nodes))
+        for numbers in _by_shape(bank.functions):
+            if bank.made.issuperset(numbers):
+                pack([function for function in (bank.functions[n] for n in numbers) if isinstance(function, Table)])
         return cls(own(np.array(ptr, dtype=np.int64)), flat, own(np.array(number, dtype=np.int32)), tuple(bank.functions))
 
     @classmethod
@@ -251,6 +309,15 @@ class Factors:
         return cls(flat[0], flat[1], flat[2], tuple(bank.functions))
 
 
+def _by_shape(functions: Sequence[Function]) -> list[list[int]]:
+    """Numbers of the dense tables of each shape that many have."""
+    shapes: dict[tuple[int, ...], list[int]] = {}
+    for number, function in enumerate(functions):
+        if isinstance(function, Table):
+            shapes.setdefault(function.scores.shape, []).append(number)
+    return [numbers for numbers in shapes.values() if len(numbers) >= _MANY]
+
+
 class _Bank:
     """Functions by number; the same object, or a table with the same contents, has one."""
 
@@ -258,6 +325,7 @@ class _Bank:
         self.functions: list[Function] = []
         self.known: dict[Any, int] = {}
         self.kept: list[Any] = []  # so that no id is used again
+        self.made: set[int] = set()  # functions that no caller holds
 
     def number(self, given: Any) -> int:
         if id(given) in self.known:
@@ -269,6 +337,8 @@ class _Bank:
         if key not in self.known:
             self.known[key] = len(self.functions)
             self.functions.append(function)
+            if function is not given:
+                self.made.add(self.known[key])
         self.kept.append(given)
         self.known[id(given)] = self.known[key]
         return self.known[key]

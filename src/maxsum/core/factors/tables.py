@@ -34,6 +34,9 @@ class Table(Function):
                 f"the table of a factor has the shape {table.shape}, wanted 1 to {MAX_ARITY} axes, one a node, none of them empty."
             )
         self.scores = read_only(own(table))
+        self.packed: tuple[np.ndarray, int] | None = (
+            None  # the array of many tables in which the scores lie, and their row there
+        )
 
     def __repr__(self) -> str:
         return f"Table(shape={self.scores.shape})"
@@ -128,6 +131,48 @@ class Table(Function):
     @classmethod
     def decode(cls, numbers: np.ndarray, scores: np.ndarray) -> Function:
         return cls(scores.reshape(checked_shape(numbers, len(scores))))
+
+
+def pack(tables: list[Table]) -> None:
+    """Lay the scores of tables of one shape into one array, row by row, so that they can be worked on together without a copy."""
+    stack = np.empty((len(tables), *tables[0].scores.shape))
+    for row, table in enumerate(tables):
+        stack[row] = table.scores
+        table.scores = table.scores[:0]  # its memory can be used again
+    stack = own(stack)
+    for row, table in enumerate(tables):
+        table.scores, table.packed = stack[row], (stack, row)
+
+
+def stacked(tables: list[Table]) -> np.ndarray:
+    """Scores of tables of one shape in one array, the one in which they lie if they do."""
+    found = tables[0].packed
+    if found is not None and len(found[0]) == len(tables):
+        stack = found[0]
+        if all(t.packed is not None and t.packed[0] is stack and t.packed[1] == row for row, t in enumerate(tables)):
+            return stack
+    return np.stack([table.scores for table in tables])
+
+
+def finite_tops(stack: np.ndarray) -> np.ndarray:
+    """Largest finite score of each table of a stack; 0 where there is none."""
+    top = stack.reshape(len(stack), -1).max(axis=1)
+    return np.where(np.isfinite(top), top, 0.0)
+
+
+def stacked_tops(stack: np.ndarray, row: np.ndarray, psi: np.ndarray) -> np.ndarray:
+    """`Table.tops` of many factors (m, n, K), where factor ``i`` has the table ``stack[row[i]]``."""
+    n, each = stack.ndim - 1, max(1, _CHUNK // math.prod(stack.shape[1:]))
+    found = [np.zeros(0)]
+    for first in range(0, len(psi), each):
+        tables, more = stack[row[first : first + each]], raised(psi[first : first + each], n)
+        value = raised(tables - finite_tops(tables).reshape(-1, *[1] * n), n)
+        for i, states in enumerate(stack.shape[1:]):
+            shape = [len(more)] + [1] * n
+            shape[1 + i] = states
+            value = value + more[:, i, :states].reshape(shape)
+        found.append(value.reshape(len(value), -1).max(axis=1))
+    return np.concatenate(found)
 
 
 class SparseTable(Function):

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...core.certificates.base import EliminationCertificate, MessageCertificate
-from ...core.certificates.elimination_order import EliminationOrder, elimination_order, order_along
-from ...core.certificates.scale import table_centres
+from ...core.certificates.elimination_order import FlatTables
 from ...core.errors import InfeasibleError
+from ...core.factors import Table
 from ...core.factors.lifting import lift, lifted_size, unliftable
 from ...core.memory import available
 from ...core.parameters import Maybe, WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Result, Termination
+from ...kernels import elimination
 from ..base import Callback, Factored, Run, Solver, Support, solve_lifted
 from ..moves.icm import polish, start_labels
 from ..prepare import measure, prepare
+from .elimination import FlatOrder, along, least_fill, term_arrays
 
 MAX_AXES = 60 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 30
-"""Largest number of nodes in a bag; numpy arrays have at most 64 axes (32 before numpy 2)."""
+"""Largest number of nodes in a bag: the proof is checked by numpy, whose arrays have at most 64 axes (32 before numpy 2)."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,18 @@ class Tuning:
     named_edges: int = 1000  # the same in edges
     # Rounds of peeling low degrees off for a lower bound on the width; graphs that need more are left to the min-fill order.
     peels: int = 100
-    cells_a_look: int = 1 << 20  # cells between two looks at the clock, some milliseconds
-    bag_cells: int = 1 << 14  # what a bag costs beside its cells, in cells: numpy calls of some 50 microseconds
+    work_a_look: int = 1 << 26  # cells and terms added to them between two looks at the clock, some 20 milliseconds
+    bag_cells: int = 1 << 10  # what a bag costs beside its cells, in cells: some 0.3 microseconds
     # Time to evaluate the proof, in times of the elimination: measured on bags of 1e3 to 1e7 cells, 0.9 to 1.6.
     evaluate_share: float = 1.5
-    # Measured for a cell and each term added to it; a bag that needs more than is left is not begun.
-    cell_seconds: float = 4e-9
+    # Measured for a cell and each term added to it, 0.2 to 1 nanosecond; bags that need more than is left are not begun.
+    cell_seconds: float = 1e-9
+    # The same where the terms of each bag are not known, but only how many there are on average: large bags have more of them.
+    average_seconds: float = 2e-9
+    # The form with nodes and edges alone is taken if it has less than so many times the cells: its proof is checked twice.
+    lifted_share: float = 0.5
+    # Cells of tables up to which nobody asks for that form: eliminating them takes less time than writing it.
+    table_cells: int = 1 << 24
     # Cells of a min-fill order from which the banded order is tried too: below, an elimination takes milliseconds either way.
     many_cells: int = 1 << 18
     memory_share: float = 0.5  # of the memory that is left, that tables may take: what a machine needs for others is not known
@@ -96,7 +103,7 @@ class JunctionTree(Solver):
         order = _order(problem, most)
         if order is not None and elimination_bytes(problem, order) <= room:
             return Support(True)
-        order = elimination_order(problem) if order is None and small else order
+        order = least_fill(problem, problem.n_nodes) if order is None and small else order
         if order is None:
             return Support(False, f"needs low width; the min-fill order goes beyond that: {limits}")
         found = f"width {order.width} and {_count(order.cells)} table cells"
@@ -105,13 +112,13 @@ class JunctionTree(Solver):
     def _run(self, problem: Problem, run: Run, init: Messages | None) -> None:
         order = _order(problem, _most_cells(problem, np.inf) if self.max_cells is None else self.max_cells)
         assert order is not None
-        zero = problem.zero_messages() if init is None else init
-        run.certify(measure(problem, zero), MessageCertificate(zero))
         done = False
         try:
             done = Elimination(problem, order).solve(run)
         finally:
             if not done:
+                zero = problem.zero_messages() if init is None else init
+                run.certify(measure(problem, zero), MessageCertificate(zero))
                 net = prepare(problem).net
                 run.offer(polish(net, start_labels(net)))
 
@@ -125,26 +132,30 @@ class JunctionTree(Solver):
         return super().solve(problem, init, callback, gap=gap)
 
 
-def has_small_width(problem: Problem, max_cells: float) -> bool:
-    """What `JunctionTree.supports` says, without the width of what it refuses."""
-    if narrow_order(problem, max_cells) is not None:
+def has_small_width(problem: Problem, max_cells: float, lifted_cells: float | None = None) -> bool:
+    """Whether an order has at most ``max_cells`` whose tables fit in a quarter of the memory that is left, or (``lifted_cells``) the form with
+    nodes and edges alone has such an order."""
+    order = narrow_order(problem, max_cells)
+    if order is not None and elimination_bytes(problem, order) <= _room(_TUNING.quiet_share):
         return True
-    return bool(len(problem.factors)) and _is_narrower_lifted(problem, max_cells)
+    return bool(len(problem.factors)) and _is_narrower_lifted(problem, max_cells if lifted_cells is None else lifted_cells)
 
 
 def _is_narrower_lifted(problem: Problem, max_cells: float) -> bool:
-    """Whether the form with nodes and edges alone can be eliminated within the limits, with fewer cells than the problem as it is: a count
+    """Whether the form with nodes and edges alone can be eliminated within the limits, with far fewer cells than the problem as it is: a count
     over n nodes has a bag of all of them in the one, and partial counts in the other."""
+    own = _order(problem, max_cells)
+    if own is not None and all(isinstance(function, Table) for function in problem.factors.functions):
+        # an extra node has as many labels as its factor has tuples: where all are possible, its bags are not smaller
+        if own.cells <= _TUNING.table_cells or not problem.factors.is_hard:
+            return False
     if unliftable(problem) or lifted_size(problem) > max_cells:
         return False
     try:
         order = _order(lift(problem).problem, max_cells)
     except InfeasibleError:  # arc consistency alone proves it
         return True
-    if order is None:
-        return False
-    own = _order(problem, max_cells)
-    return own is None or order.cells < own.cells
+    return order is not None and (own is None or order.cells < _TUNING.lifted_share * own.cells)
 
 
 def keep_order(known: Problem, problem: Problem) -> None:
@@ -156,34 +167,32 @@ def keep_order(known: Problem, problem: Problem) -> None:
         keep_order(lifted.problem, own.problem)
 
 
-def narrow_order(problem: Problem, max_cells: float) -> EliminationOrder | None:
+def narrow_order(problem: Problem, max_cells: float) -> FlatOrder | None:
     """An order with at most so many table entries of all bags together; None if none is found. Kept with the problem."""
     return None if _too_wide(problem, max_cells) else _order(problem, max_cells)
 
 
-def affordable_order(problem: Problem, seconds: float) -> EliminationOrder | None:
+def affordable_order(problem: Problem, seconds: float) -> FlatOrder | None:
     """An order whose tables fit in a quarter of the memory that is left, and whose elimination and proof take at most ``seconds``."""
     room = _room(_TUNING.quiet_share)
-    most = min(_most_cells(problem, room), seconds / _TUNING.cell_seconds)
+    most = min(_most_cells(problem, room), seconds / _TUNING.average_seconds)
     order = None if _too_wide(problem, most) else _order(problem, most)
     if order is None or elimination_bytes(problem, order) > room or elimination_seconds(problem, order) > seconds:
         return None
     return order
 
 
-def elimination_bytes(problem: Problem, order: EliminationOrder) -> float:
+def elimination_bytes(problem: Problem, order: FlatOrder) -> float:
     """Memory that eliminating along an order takes: all separator tables, and copies of the largest bag."""
-    states = problem.n_states.tolist()
-    tables = [math.prod(float(states[w]) for w in separator) for separator in order.separators]
-    bags = (states[v] * cells for v, cells in zip(order.nodes, tables, strict=True))
-    return 8 * (sum(tables) + _TUNING.bag_copies * max(bags, default=0.0))
+    bags = problem.n_states[order.arrays.nodes] * order.table_cells
+    return 8 * float(order.table_cells.sum() + _TUNING.bag_copies * bags.max(initial=0.0))
 
 
-def elimination_seconds(problem: Problem, order: EliminationOrder) -> float:
-    """Time that eliminating along an order takes, with its proof: a few operations a cell, and some calls of numpy a bag."""
-    terms = 3 + problem.n_edges / max(problem.n_nodes, 1)
+def elimination_seconds(problem: Problem, order: FlatOrder) -> float:
+    """Time that eliminating along an order takes, with its proof: a few operations a cell, and some more a bag."""
+    terms = 3 + (problem.n_edges + len(problem.factors)) / max(problem.n_nodes, 1)
     cells = order.cells + _TUNING.bag_cells * problem.n_nodes
-    return (1 + _TUNING.evaluate_share) * terms * cells * _TUNING.cell_seconds
+    return (1 + _TUNING.evaluate_share) * terms * cells * _TUNING.average_seconds
 
 
 def _room(share: float = _TUNING.memory_share) -> float:
@@ -223,7 +232,7 @@ def _too_wide(problem: Problem, max_cells: float) -> int:
     return 0
 
 
-def _order(problem: Problem, max_cells: float) -> EliminationOrder | None:
+def _order(problem: Problem, max_cells: float) -> FlatOrder | None:
     """The better of two orders within the limits, None if there is none.
 
     Kept with the problem, as finding it takes a while: the order, or the number of cells that were not enough.
@@ -232,20 +241,22 @@ def _order(problem: Problem, max_cells: float) -> EliminationOrder | None:
     if memo["order"] is None and max_cells > memo["refused"]:
         memo["order"] = _find_order(problem, max_cells)
         memo["refused"] = max_cells
-    order: EliminationOrder | None = memo["order"]
+    order: FlatOrder | None = memo["order"]
     return order if order is not None and order.cells <= max_cells else None
 
 
-def _find_order(problem: Problem, max_cells: float) -> EliminationOrder | None:
+def _find_order(problem: Problem, max_cells: float) -> FlatOrder | None:
     """Min-fill, or the banded order where that has fewer cells."""
-    narrow = elimination_order(problem, MAX_AXES - 1, max_cells)
-    if narrow is not None and narrow.cells <= _TUNING.many_cells:
+    narrow = least_fill(problem, MAX_AXES - 1, max_cells)
+    scopes = (problem.cliques.ptr, problem.factors.ptr)
+    widest = max(1, *(int(np.diff(ptr).max(initial=0)) - 1 for ptr in scopes))  # no order is narrower than a term
+    if narrow is not None and (narrow.cells <= _TUNING.many_cells or narrow.width <= widest):
         return narrow
     most = max_cells if narrow is None else narrow.cells
-    return order_along(problem, _band(problem), MAX_AXES - 1, most) or narrow
+    return along(problem, _band(problem), MAX_AXES - 1, most) or narrow
 
 
-def _band(problem: Problem) -> list[int]:
+def _band(problem: Problem) -> np.ndarray:
     """Nodes along the bandwidth: from one end of the graph to the other, so that what was removed touches few of the rest."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import reverse_cuthill_mckee
@@ -258,134 +269,51 @@ def _band(problem: Problem) -> list[int]:
         ends = np.concatenate([ends, np.stack([problem.factors.nodes[at], problem.factors.nodes[at + 1]], axis=1)])
     both = np.concatenate([ends, ends[:, ::-1]])
     pattern = coo_array((np.ones(len(both), dtype=np.int8), (both[:, 0], both[:, 1])), shape=(n_nodes, n_nodes)).tocsr()
-    found: list[int] = reverse_cuthill_mckee(pattern, symmetric_mode=True).tolist()
+    found: np.ndarray = reverse_cuthill_mckee(pattern, symmetric_mode=True)
     return found
 
 
 class Elimination:
-    """One run: for each node the terms whose first eliminated node it is, then the messages that reach it."""
+    """One run of the kernels: all separator tables in one array, bag after bag."""
 
-    def __init__(self, problem: Problem, order: EliminationOrder):
+    def __init__(self, problem: Problem, order: FlatOrder):
         self.problem, self.order = problem, order
-        self.rank = np.empty(problem.n_nodes, dtype=np.int64)
-        self.rank[list(order.nodes)] = np.arange(problem.n_nodes)
-        self.labels = np.zeros(problem.n_nodes, dtype=np.int32)
-        self.tables: list[np.ndarray] = []
-        top = problem.unary.max(axis=1, initial=-np.inf)
-        self.unary = problem.unary - top[:, None]
-        self.edges = self._edges()
-        self.inbox: list[list[tuple[tuple[int, ...], np.ndarray]]] = [[] for _ in order.nodes]
-        self.cliques: list[list[int]] = [[] for _ in order.nodes] if len(problem.cliques) else []
-        for c in range(len(problem.cliques)):
-            self.cliques[int(self.rank[problem.cliques.members(c)].min())].append(c)
-        for nodes, function in problem.factors.items():  # as if another bag had sent it
-            scope = tuple(nodes.tolist())
-            table = function.dense(tuple(problem.n_states[nodes].tolist())) - function.centre
-            order_of = sorted(range(len(scope)), key=scope.__getitem__)  # messages have their nodes in rising order
-            self.inbox[int(self.rank[nodes].min())].append((tuple(sorted(scope)), table.transpose(order_of)))
-
-    def _edges(self) -> list[list[tuple[int, int, bool]]]:
-        """For each position of the order: edge, its other node, and whether the eliminated node is the second one."""
-        edges = self.problem.graph.edges
-        first, second = self.rank[edges[:, 0]], self.rank[edges[:, 1]]
-        flip = second < first
-        at, other = np.where(flip, second, first), np.where(flip, edges[:, 0], edges[:, 1])
-        lists: list[list[tuple[int, int, bool]]] = [[] for _ in self.order.nodes]
-        for e, (i, w, turned) in enumerate(zip(at.tolist(), other.tolist(), flip.tolist(), strict=True)):
-            lists[i].append((e, w, turned))
-        return lists
+        self.terms, self.record = term_arrays(problem), order.record
+        self.holdings = elimination.holdings(self.terms, self.record)
+        self.messages = np.empty(int(self.record.table_ptr[-1]))
+        held = 2 + np.diff(self.holdings[0]) + np.diff(self.holdings[2])
+        cells = problem.n_states[self.record.nodes] * order.table_cells
+        self.work = np.concatenate([[0.0], np.cumsum(cells * held + _TUNING.bag_cells)])
 
     def solve(self, run: Run) -> bool:
         """Eliminate, trace back, offer and certify. False if the run was stopped first."""
-        nodes, separators = self.order.nodes, self.order.separators
-        states = self.problem.n_states.tolist()
-        centre = table_centres(self.problem).tolist()
-        work, begun = 0, run.clock.seconds
-        rank = self.rank.tolist()
-        with np.errstate(invalid="ignore"):
-            for i, separator in enumerate(separators):
-                # what the elimination took so far, its proof takes again to evaluate, and a few operations more for the rounding
-                run.reserve = max(run.reserve, _TUNING.evaluate_share * (run.clock.seconds - begun))
-                cells = states[nodes[i]] * math.prod(states[w] for w in separator)
-                if cells * (2 + len(self.edges[i]) + len(self.inbox[i])) * _TUNING.cell_seconds > run.seconds_left:
-                    run.termination = Termination.time_limit
-                    return False
-                values = self._bag(i, states, centre)
-                best = np.maximum.reduce(values, axis=0)
-                top = best.max()
-                if top == -np.inf:
-                    rest = [np.broadcast_to(0.0, [states[w] for w in s]) for s in separators[i:]]
-                    run.certify(-np.inf, EliminationCertificate(nodes, separators, (*self.tables, *rest)))
-                    return True
-                message = np.asarray(best - top)
-                self.tables.append(message)
-                if separator:
-                    self.inbox[min(rank[w] for w in separator)].append((separator, message))
-                work += values.size + _TUNING.bag_cells
-                if work > _TUNING.cells_a_look:
-                    work = 0
-                    if run.step(i + 1):
-                        return False
-        self._trace_back(states, centre)
-        run.offer(self.labels)
-        run.certify(run.score, EliminationCertificate(nodes, separators, tuple(self.tables)))
-        run.step(len(nodes))
+        n, begun, first = len(self.order.nodes), run.clock.seconds, 0
+        arguments = (self.terms, self.record, *self.holdings, self.messages)
+        while first < n:
+            # what the elimination took so far, its proof takes again to evaluate, and a few operations more for the rounding
+            run.reserve = max(run.reserve, _TUNING.evaluate_share * (run.clock.seconds - begun))
+            last = int(np.searchsorted(self.work, self.work[first] + _TUNING.work_a_look, side="right")) - 1
+            last = max(last, first + 1)
+            if (self.work[last] - self.work[first]) * _TUNING.cell_seconds > run.seconds_left:
+                run.termination = Termination.time_limit
+                return False
+            impossible = elimination.eliminate(*arguments, first, last)
+            if impossible >= 0:
+                self.messages[self.record.table_ptr[impossible] :] = 0.0
+                run.certify(-np.inf, self.certificate())
+                return True
+            first = last
+            if first < n and run.step(first):
+                return False
+        labels = np.zeros(n, dtype=np.int32)
+        elimination.trace_back(*arguments, labels)
+        run.offer(labels)
+        run.certify(run.score, self.certificate())
+        run.step(n)
         return True
 
-    def _bag(self, i: int, states: list[int], centre: list[float]) -> np.ndarray:
-        """Sum of all that the ``i``-th bag holds, with the eliminated node's axis first; small terms first."""
-        problem, v, separator = self.problem, self.order.nodes[i], self.order.separators[i]
-        n, width = states[v], len(separator)
-        ones = [1] * width
-        values = self.unary[v, :n].reshape([n, *ones])
-        for e, w, turned in self.edges[i]:
-            shape = [n, *ones]
-            shape[1 + separator.index(w)] = states[w]
-            values = values + self._edge_table(e, turned, n, states[w], centre[e]).reshape(shape)
-        for scope, message in self.inbox[i]:
-            axis = scope.index(v)
-            if axis:
-                message = message.transpose([axis, *range(axis), *range(axis + 1, len(scope))])
-            if len(scope) <= width:
-                held = set(scope)
-                message = message.reshape([n, *[states[w] if w in held else 1 for w in separator]])
-            values = values + message
-        if self.cliques and self.cliques[i]:
-            values = np.array(np.broadcast_to(values, [n, *[states[w] for w in separator]]))
-            for c in self.cliques[i]:
-                members = set(problem.cliques.members(c).tolist())
-                for k in range(min(states[w] for w in members)):
-                    agree = tuple(k if w in members else slice(None) for w in separator)
-                    values[(k, *agree)] += problem.cliques.weights[c, k]
-        return values
-
-    def _edge_table(self, e: int, turned: bool, n: int, n_other: int, centre: float) -> np.ndarray:
-        problem = self.problem
-        table = problem.tables[problem.edge_table[e]]
-        table = table[:n_other, :n].T if turned else table[:n, :n_other]
-        return (table - centre) * problem.edge_weight[e]
-
-    def _trace_back(self, states: list[int], centre: list[float]) -> None:
-        """Labels from the last eliminated node to the first.
-
-        At each node the bag is summed again, in the same order, for the labels of its separator.
-        """
-        problem, labels = self.problem, [0] * self.problem.n_nodes
-        for i in range(len(states) - 1, -1, -1):
-            v = self.order.nodes[i]
-            n = states[v]
-            values = self.unary[v, :n]
-            for e, w, turned in self.edges[i]:
-                values = values + self._edge_table(e, turned, n, states[w], centre[e])[:, labels[w]]
-            for scope, message in self.inbox[i]:
-                values = values + message[tuple(slice(None) if w == v else labels[w] for w in scope)]
-            if self.cliques and self.cliques[i]:
-                values = values.copy()
-                for c in self.cliques[i]:
-                    common = {labels[w] for w in problem.cliques.members(c).tolist() if w != v}
-                    if not common:
-                        values += problem.cliques.weights[c, :n]
-                    elif len(common) == 1 and (k := common.pop()) < n:
-                        values[k] += problem.cliques.weights[c, k]
-            labels[v] = int(values.argmax())
-        self.labels[:] = labels
+    def certificate(self) -> EliminationCertificate:
+        """The separator tables as a proof."""
+        self.messages.flags.writeable = False
+        tables = FlatTables(self.messages, self.record.table_ptr, self.order.arrays, self.problem.n_states)
+        return EliminationCertificate(self.order.nodes, self.order.arrays, tables)

@@ -1,7 +1,7 @@
 r"""The one dynamic programme behind all exact answers: up the bags of an elimination order, and down again.
 
 Bag ``i`` holds the node that is eliminated in step ``i``, :math:`v`, with its separator :math:`S`, and :math:`B_v` is the sum of all its
-terms and of the messages that reach it (`inference.exact.junction.Elimination` sums it up, terms of every kind). Upwards
+terms and of the messages that reach it (`BagSums` sums it up, terms of every kind). Upwards
 
 .. math:: M_v(y_S) = \bigoplus_{y_v} B_v(y_v, y_S),\qquad \bigoplus = \max \text{ or } \log\sum\exp,
 
@@ -25,7 +25,7 @@ from ...core.certificates.scale import edge_centres, table_centres
 from ...core.errors import UnsupportedProblemError
 from ...core.factors.lifting import lift, unliftable
 from ...core.problem import Problem
-from ..exact.junction import Elimination, narrow_order
+from ..exact.junction import narrow_order
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,72 @@ def without_factors(problem: Problem) -> Problem:
     return lift(problem).problem
 
 
-class BagTree(Elimination):
+class BagSums:
+    """For each bag the terms whose first eliminated node it has, then the messages that reach it, and their sum as an array of numpy."""
+
+    def __init__(self, problem: Problem, order: EliminationOrder):
+        self.problem, self.order = problem, order
+        self.rank = np.empty(problem.n_nodes, dtype=np.int64)
+        self.rank[list(order.nodes)] = np.arange(problem.n_nodes)
+        top = problem.unary.max(axis=1, initial=-np.inf)
+        self.unary = problem.unary - top[:, None]
+        self.edges = self._edges()
+        self.inbox: list[list[tuple[tuple[int, ...], np.ndarray]]] = [[] for _ in order.nodes]
+        self.cliques: list[list[int]] = [[] for _ in order.nodes] if len(problem.cliques) else []
+        for c in range(len(problem.cliques)):
+            self.cliques[int(self.rank[problem.cliques.members(c)].min())].append(c)
+        for nodes, function in problem.factors.items():  # as if another bag had sent it
+            scope = tuple(nodes.tolist())
+            table = function.dense(tuple(problem.n_states[nodes].tolist())) - function.centre
+            order_of = sorted(range(len(scope)), key=scope.__getitem__)  # messages have their nodes in rising order
+            self.inbox[int(self.rank[nodes].min())].append((tuple(sorted(scope)), table.transpose(order_of)))
+
+    def _edges(self) -> list[list[tuple[int, int, bool]]]:
+        """For each position of the order: edge, its other node, and whether the eliminated node is the second one."""
+        edges = self.problem.graph.edges
+        first, second = self.rank[edges[:, 0]], self.rank[edges[:, 1]]
+        flip = second < first
+        at, other = np.where(flip, second, first), np.where(flip, edges[:, 0], edges[:, 1])
+        lists: list[list[tuple[int, int, bool]]] = [[] for _ in self.order.nodes]
+        for e, (i, w, turned) in enumerate(zip(at.tolist(), other.tolist(), flip.tolist(), strict=True)):
+            lists[i].append((e, w, turned))
+        return lists
+
+    def _bag(self, i: int, states: list[int], centre: list[float]) -> np.ndarray:
+        """Sum of all that the ``i``-th bag holds, with the eliminated node's axis first; small terms first."""
+        problem, v, separator = self.problem, self.order.nodes[i], self.order.separators[i]
+        n, width = states[v], len(separator)
+        ones = [1] * width
+        values = self.unary[v, :n].reshape([n, *ones])
+        for e, w, turned in self.edges[i]:
+            shape = [n, *ones]
+            shape[1 + separator.index(w)] = states[w]
+            values = values + self._edge_table(e, turned, n, states[w], centre[e]).reshape(shape)
+        for scope, message in self.inbox[i]:
+            axis = scope.index(v)
+            if axis:
+                message = message.transpose([axis, *range(axis), *range(axis + 1, len(scope))])
+            if len(scope) <= width:
+                held = set(scope)
+                message = message.reshape([n, *[states[w] if w in held else 1 for w in separator]])
+            values = values + message
+        if self.cliques and self.cliques[i]:
+            values = np.array(np.broadcast_to(values, [n, *[states[w] for w in separator]]))
+            for c in self.cliques[i]:
+                members = set(problem.cliques.members(c).tolist())
+                for k in range(min(states[w] for w in members)):
+                    agree = tuple(k if w in members else slice(None) for w in separator)
+                    values[(k, *agree)] += problem.cliques.weights[c, k]
+        return values
+
+    def _edge_table(self, e: int, turned: bool, n: int, n_other: int, centre: float) -> np.ndarray:
+        problem = self.problem
+        table = problem.tables[problem.edge_table[e]]
+        table = table[:n_other, :n].T if turned else table[:n, :n_other]
+        return (table - centre) * problem.edge_weight[e]
+
+
+class BagTree(BagSums):
     """The dynamic programme of a problem along an order, after one pass upwards.
 
     Parameters
