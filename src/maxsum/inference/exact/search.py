@@ -162,6 +162,7 @@ class _Search:
     def __init__(self, problem: Problem, prepared: Prepared, run: Run, solver: BranchAndBound, soft: bool):
         self.problem, self.prepared, self.run, self.solver, self.soft = problem, prepared, run, solver, soft
         self.scored: tuple[np.ndarray | None, float] = (None, -np.inf)
+        self.gap_of: tuple[np.ndarray | None, float] = (None, 0.0)  # a labelling, and the gap at which its certificate closes boxes
         self.base = prepared.net.unary
         self.unary = self.base.copy()  # scores of the present box, which kernels write
         self.net = prepared.net._replace(unary=self.unary)
@@ -194,7 +195,9 @@ class _Search:
         """Gap at which a box is closed: less than the checker's, whose messages differ in the last digits."""
         if self.run.labels is None:
             return 0.0
-        gap = target_gap(self.problem, self.run.labels)
+        if self.run.labels is not self.gap_of[0]:
+            self.gap_of = (self.run.labels, target_gap(self.problem, self.run.labels))
+        gap = self.gap_of[1]
         gap *= _TUNING.close_share_whole if self.problem.step else _TUNING.close_share
         return max(gap, _TUNING.close_share_whole * self.run.gap * abs(self.run.score)) if np.isfinite(self.run.score) else gap
 
