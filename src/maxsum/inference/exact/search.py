@@ -57,8 +57,12 @@ class Tuning:
     # closes it too.
     close_share: float = 0.25
     close_share_whole: float = 0.999  # the same where scores are whole numbers, which leave so much room that little is lost
-    # Passes whose cost an enumeration of a box may have before the box is split; 16 took 1.7 times as long, 64 0.7 times.
-    enumeration_passes: int = 32
+    # Passes whose cost an enumeration of a box may have before the box is split: on complete graphs of 20 nodes with 4 and 5 labels
+    # 128 took as long to search and 1.3 times as long to check, 2048 1.1 times as long.
+    enumeration_passes: int = 512
+    # The same with more than `few_labels` labels, where losses tell labels apart less: with 44 labels 8 and 256 took 1.2 times as long
+    # to search and check.
+    enumeration_passes_many: int = 32
     # Failed enumerations in a row after which only one box in as many is tried; 4 took a tenth more boxes, 16 as many as 8.
     most_failures: int = 8
     waiting_bytes: int = 2**30  # memory for messages of boxes that wait; beyond it the search goes depth first
@@ -175,7 +179,9 @@ class _Search:
         self.box = _room(problem)
         self.scratch = (self.slack, self.queue, self.queued, problem.has_hard_constraints, self.box)
         self.label_range = np.arange(shape[1])
-        self.least = _TUNING.least_gain if shape[1] <= _TUNING.few_labels else _TUNING.least_gain / 3
+        few = shape[1] <= _TUNING.few_labels
+        self.least = _TUNING.least_gain if few else _TUNING.least_gain / 3
+        self.worth = _TUNING.enumeration_passes if few else _TUNING.enumeration_passes_many
         self.record = Record(problem, solver.certificate_bytes)
         n_labels = min(int((self.base > -np.inf).sum()), MAX_ENUMERATED) if shape[0] <= MAX_ENUMERATED else 0
         self.enumeration = room_for(shape[0], problem.n_edges, n_labels)
@@ -347,7 +353,7 @@ class _Search:
         messages = Messages(box.messages.edge.astype(float), np.zeros((0, domain.shape[1])))
         # Enumerations that fail again and again are tried more rarely, but not given up: boxes get smaller.
         hopeful = self.failed < _TUNING.most_failures or self.n_boxes % _TUNING.most_failures == 0
-        limits = (self.target, self.closed_gap, _TUNING.passes, self.least, _TUNING.enumeration_passes if hopeful else 0)
+        limits = (self.target, self.closed_gap, _TUNING.passes, self.least, self.worth if hopeful else 0)
         pair = messages.edge, messages.clique
         found = kernels.visit(
             self.net, self.unary, self.base, domain, *pair, limits, self.scratch, self.enumeration, self.labels
