@@ -17,7 +17,7 @@ from ..core.result import Guarantee, Result, Termination
 from ..executors.clock import Clock
 from .base import KEPT, Callback, Run, Solver
 from .exact.elimination import FlatOrder
-from .exact.junction import JunctionTree, affordable_order, elimination_seconds, has_small_width
+from .exact.junction import JunctionTree, affordable_order, elimination_seconds, has_small_width, is_surely_wide
 from .exact.lp_search import LPSearch
 from .exact.maxflow import MaxFlow
 from .exact.search import BranchAndBound
@@ -38,6 +38,13 @@ class Tuning:
     # The same as a multiple of the cells that one pass of `TRWS` looks at: an elimination looks at each two or three times, with its proof,
     # and passes rarely end before the tenth. Chains of tables of three nodes have a multiple of 1, whatever their length.
     small_passes: float = 8.0
+    # Small problems with many cycles are searched at once: their bags have at least so many cells, where eliminating them takes as long
+    # (half and double: within a tenth of a millisecond on complete graphs of 10 nodes) ...
+    searched_cells: int = 2**15
+    # ... and they have at most so many pairs of labels, such as complete graphs of 20 nodes with 5 labels, whose search ends in a second and
+    # is not faster with the messages of the linear program.
+    searched_pairs: int = 6000
+    searched_nodes: int = 32  # and at most so many nodes: with more of them and fewer edges at each, relaxations tell more
     small_nodes: int = 300  # nodes up to which an exact search often ends, so that the proof is pursued
     # Relative gap at which larger problems are left where none is stated: less than models and data are known to, and what
     # message passing reaches on many of them.
@@ -67,11 +74,12 @@ _TUNING = Tuning()
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: the condition in words, the test, and the solver."""
+    """A row of the table: the condition in words, the test, the solver, and whether it gives way to a search that is faster."""
 
     condition: str
     fits: Callable[[Problem], bool]
     solver: Callable[[Problem, float | None], Solver]
+    gives_way: bool = False
 
 
 def _few_cells(problem: Problem) -> int:
@@ -87,6 +95,7 @@ TABLE: tuple[Row, ...] = (
         "small width",
         lambda p: has_small_width(p, _few_cells(p), _TUNING.lifted_cells),
         lambda p, limit: JunctionTree(max_cells=_few_cells(p), time_limit=limit),
+        gives_way=True,
     ),
 )
 
@@ -115,7 +124,8 @@ def solve(
     1. no edges, no cliques and no factors: the best label of each node;
     2. forest: `TreeDP`;
     3. supermodular tables (two labels, or ordered ones): `MaxFlow`;
-    4. small width: `JunctionTree`;
+    4. small width: `JunctionTree`, unless the problem is small and dense (few pairs of labels, bags of many cells), where `BranchAndBound`
+       ends sooner;
     5. otherwise `TRWS`, then, if the gap is still open, `TightenedTRWS` (problems of nodes and edges) or `LPSearch` (problems with
        factors that are not too large); then
        `JunctionTree` if its tables fit in a quarter of the memory that is left and it is estimated to end in time, after
@@ -167,11 +177,13 @@ def solve(
         return _named(solver, time_limit).solve(problem, init, callback, gap=gap)
     if not problem.n_edges and not len(problem.cliques) and not len(problem.factors):
         return _argmax(problem)
+    is_dense = _is_small_and_dense(problem)
     for number, row in enumerate(TABLE, start=2):
-        if row.fits(problem):
+        if not (is_dense and row.gives_way) and row.fits(problem):
             result = row.solver(problem, _left(clock)).solve(problem, init, callback, gap=gap)
             return replace(result, message=f"row {number} ({row.condition}): {result.message}")
-    return _Stages(problem, gap, clock, callback).run(init)
+    stages = _Stages(problem, gap, clock, callback)
+    return stages.search_at_once(init) if is_dense else stages.run(init)
 
 
 def _left(clock: Clock) -> float | None:
@@ -258,6 +270,13 @@ class _Stages:
             return self.search(best)
         return self.look_around(best)
 
+    def search_at_once(self, init: Any) -> Result:
+        """The exact search alone, which has passes of its own: for small dense problems."""
+        if self.clock.limit is None:
+            self.rest = Clock(_TUNING.search_seconds)
+        only = self.ended(BranchAndBound(time_limit=self.rest.left).solve(self.problem, init, self.callback, gap=self.gap))
+        return self.answer(only, only)
+
     def eliminate(self, best: Result, order: FlatOrder) -> Result:
         """The exact search for as long as the elimination will take, then the elimination: at most twice the time of the better one."""
         known, seconds = best, elimination_seconds(self.problem, order)
@@ -281,13 +300,8 @@ class _Stages:
         seconds = self.rest.left
         if self.large and self.clock.limit is None:
             seconds = min(seconds, _TUNING.large_search_seconds)
-        last = BranchAndBound(time_limit=seconds).solve(self.problem, self.begin(best), self.callback, gap=self.gap)
-        if last.termination == Termination.time_limit and self.clock.limit is None:
-            last = replace(
-                last,
-                termination=Termination.stalled,
-                message=f"BranchAndBound did not end in the {seconds:.0f} s that it has where no time_limit is given (stalled).",
-            )
+        found = BranchAndBound(time_limit=seconds).solve(self.problem, self.begin(best), self.callback, gap=self.gap)
+        last = self.ended(found, seconds)
         return self.answer(_better(self.problem, best, last), last)
 
     def begin(self, best: Result) -> Result:
@@ -295,6 +309,13 @@ class _Stages:
         if self.passes is None or best.labels is None:
             return best
         return replace(self.passes, labels=best.labels, score=best.score)
+
+    def ended(self, last: Result, seconds: float = _TUNING.search_seconds) -> Result:
+        """The result of a search, with the right word where it had ``seconds`` because no limit was given."""
+        if last.termination != Termination.time_limit or self.clock.limit is not None:
+            return last
+        said = f"BranchAndBound did not end in the {seconds:.0f} s that it has where no time_limit is given (stalled)."
+        return replace(last, termination=Termination.stalled, message=said)
 
     def look_around(self, best: Result) -> Result:
         """A local search: on large problems it gains more than an exact one, which does not end."""
@@ -353,6 +374,14 @@ def _better(problem: Problem, before: Result, result: Result) -> Result:
         guarantee=both.guarantee,
         certificate=both.certificate,
     )
+
+
+def _is_small_and_dense(problem: Problem) -> bool:
+    """Whether a search is the fastest way to the proof: few pairs of labels, and bags of many cells wherever elimination begins."""
+    pairs = problem.n_edges * problem.n_labels**2
+    if problem.n_nodes > _TUNING.searched_nodes or len(problem.cliques) or len(problem.factors) or not problem.resolution > 0:
+        return False
+    return pairs <= _TUNING.searched_pairs and is_surely_wide(problem, _TUNING.searched_cells)
 
 
 def _program_fits(problem: Problem) -> bool:

@@ -164,24 +164,39 @@ std::tuple<i64, i64> middle(const Net &net, Array<const u8, 2> domain, i64 v) {
 
 using Limits = std::tuple<double, double, i64, double, i64>;
 using Scratch = std::tuple<Array<double, 2>, Array<i32>, Array<u8>, Flag, Box>;
-using Visited = std::tuple<i64, i64, double, double, i64, i64, i64, i64>;
+using Visited = std::tuple<i64, i64, double, double, i64, i64, i64, i64, double>;
 
-// shrink, tighten, shrink, enumerate_box and choose in one: (passes, opened, height, score, node, label, middle, size).
+// Sum over all messages of their largest entry in size: what rounding can hide is a share of it.
+double message_sizes(Array<const double, 3> edge_messages) {
+    const i64 count = edge_messages.shape[0] * edge_messages.shape[1], states = edge_messages.shape[2];
+    double total = 0.0;
+    for (i64 i = 0; i < count; i++) {
+        const double *message = edge_messages.data + i * states;
+        double most = 0.0;
+        for (i64 k = 0; k < states; k++) most = std::max(most, std::abs(message[k]));
+        total += most;
+    }
+    return total;
+}
+
+// shrink, tighten, shrink, enumerate_box and choose in one: (passes, opened, height, score, node, label, middle, size, sizes).
 //
 // `limits` are the target, its distance from the best score, max_iter and least of tighten, and the work that an enumeration may take, in passes (0:
 // none). `labels` with `score` (-inf: none) is a labelling met on the way; `size` is the number of labels of `node`. `opened` is what an enumeration
-// that closed the box has opened (0: it did not, or there was none; then height > -inf says that the box is open).
+// that closed the box has opened (0: it did not, or there was none; then height > -inf says that the box is open). `sizes` are the message_sizes
+// after the passes, 0 if there were none.
 Visited visit(const Net &problem, Array<double, 2> unary, Array<const double, 2> base, Array<u8, 2> domain, Array<double, 3> edge_messages,
               Array<const double, 2> clique_messages, const Limits &limits, const Scratch &scratch, const Enumeration &room, Array<i32> labels) {
     const Net net = with_unary(problem, unary);
     auto [target, closed_gap, max_iter, least, work] = limits;
     const auto &[slack, queue, queued, hard, box] = scratch;
     double height = shrink(net, unary, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box);
-    if (height == -INF) return {0, 0, -INF, -INF, -1, -1, -1, 0};
+    if (height == -INF) return {0, 0, -INF, -INF, -1, -1, -1, 0, 0.0};
     auto [score, n_passes] = tighten(net, domain, edge_messages, height, target, max_iter, least, box, labels);
+    const double sizes = message_sizes(edge_messages);
     if (score > -INF) target = std::max(target, score + closed_gap);
     height = shrink(net, unary, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box);
-    if (height == -INF) return {n_passes, 0, height, score, -1, -1, -1, 0};
+    if (height == -INF) return {n_passes, 0, height, score, -1, -1, -1, 0, sizes};
     i64 n_labels = 0, pairs = 0;
     for (i32 size : box.size) n_labels += size;
     for (i64 e = 0; e < net.edges.size(); e++) pairs += i64(box.size[net.edges(e, 0)]) * box.size[net.edges(e, 1)];
@@ -192,12 +207,12 @@ Visited visit(const Net &problem, Array<double, 2> unary, Array<const double, 2>
             score = height - loss;
             labels.copy_from(room.best);
         }
-        if (opened <= limit) return {n_passes, opened + 1, -INF, score, -1, -1, -1, 0};
+        if (opened <= limit) return {n_passes, opened + 1, -INF, score, -1, -1, -1, 0, sizes};
     }
     const auto [node, label] = choose(net, domain, slack);
     i64 at = -1, size = 0;
     if (node >= 0) std::tie(at, size) = middle(net, domain, node);
-    return {n_passes, 0, height, score, node, label, at, size};
+    return {n_passes, 0, height, score, node, label, at, size, sizes};
 }
 
 } // namespace
@@ -215,7 +230,7 @@ void bind_search(nb::module_ &m) {
     def(m, "choose", choose, "net"_a, "domain"_a, "slack"_a, "Node and label to branch on, -1 if all are decided.");
     def(m, "middle", middle, "net"_a, "domain"_a, "v"_a, "Label that halves the labels of ``v`` that are left, and their number.");
     def(m, "visit", visit, "net"_a, "unary"_a, "base"_a, "domain"_a, "edge_messages"_a, "clique_messages"_a, "limits"_a, "scratch"_a, "room"_a,
-        "labels"_a, "Shrink, tighten, shrink, enumerate and choose in one: ``(passes, opened, height, score, node, label, middle, size)``.");
+        "labels"_a, "Shrink, tighten, shrink, enumerate and choose in one: ``(passes, opened, height, score, node, label, middle, size, sizes)``.");
 }
 
 } // namespace maxsum

@@ -25,7 +25,7 @@ def choose(net: maxsum.kernels.records.Net, domain: numpy.ndarray, slack: numpy.
 def middle(net: maxsum.kernels.records.Net, domain: numpy.ndarray, v: int) -> tuple[int, int]:
     """Label that halves the labels of ``v`` that are left, and their number."""
 
-def visit(net: maxsum.kernels.records.Net, unary: numpy.ndarray, base: numpy.ndarray, domain: numpy.ndarray, edge_messages: numpy.ndarray, clique_messages: numpy.ndarray, limits: tuple[float, float, int, float, int], scratch: tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray, bool, maxsum.kernels.records.Box], room: maxsum.kernels.records.Enumeration, labels: numpy.ndarray) -> tuple[int, int, float, float, int, int, int, int]:
+def visit(net: maxsum.kernels.records.Net, unary: numpy.ndarray, base: numpy.ndarray, domain: numpy.ndarray, edge_messages: numpy.ndarray, clique_messages: numpy.ndarray, limits: tuple[float, float, int, float, int], scratch: tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray, bool, maxsum.kernels.records.Box], room: maxsum.kernels.records.Enumeration, labels: numpy.ndarray) -> tuple[int, int, float, float, int, int, int, int, float]:
     """
-    Shrink, tighten, shrink, enumerate and choose in one: ``(passes, opened, height, score, node, label, middle, size)``.
+    Shrink, tighten, shrink, enumerate and choose in one: ``(passes, opened, height, score, node, label, middle, size, sizes)``.
     """

@@ -141,6 +141,11 @@ def has_small_width(problem: Problem, max_cells: float, lifted_cells: float | No
     return bool(len(problem.factors)) and _is_narrower_lifted(problem, max_cells if lifted_cells is None else lifted_cells)
 
 
+def is_surely_wide(problem: Problem, max_cells: float) -> bool:
+    """Whether every order has a bag of more cells than these, by a quick look (a grid, or a dense core)."""
+    return bool(_too_wide(problem, max_cells))
+
+
 def _is_narrower_lifted(problem: Problem, max_cells: float) -> bool:
     """Whether the form with nodes and edges alone can be eliminated within the limits, with far fewer cells than the problem as it is: a count
     over n nodes has a bag of all of them in the one, and partial counts in the other."""

@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.certificates.scale import UNIT
 from ...core.certificates.search import MAX_ENUMERATED, target_gap
 from ...core.certificates.search_passes import single
 from ...core.parameters import Maybe, WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
+from ...core.rows import row_max
 from ...kernels import search as kernels
 from ...kernels.height import clique_terms
 from ...kernels.records import Box, room_for
@@ -52,13 +54,24 @@ class Tuning:
     later_share: float = 0.05  # the same once it has found nothing for long
     local_delay: float = 0.25  # seconds of search that it is not given a share of: small problems are over by then
     local_first: int = 64  # moves of it before the first box; 32 and 128 gave the same searches
+    first_share: float = 0.1  # of the time so far that these may take
+    local_second: int = 2048  # moves before the second box, if one is not enough: 1 to 4 ms; 512 left every third of small searches without the optimum
+    second_share: float = 1.0  # of the time so far that these may take
+    early_boxes: int = (
+        32  # boxes after which a better labelling does not make the search begin anew: they take a hundredth of a second
+    )
+    repeat_spare: float = 1.5  # times that a repetition may take longer than the search
     local_moves: int = 20_000  # moves without success after which it has the smaller share
     # Share of the gap that may be left open at which a box is closed, so that the checker, with messages of other last digits,
     # closes it too.
     close_share: float = 0.25
-    close_share_whole: float = 0.999  # the same where scores are whole numbers, which leave so much room that little is lost
-    # Passes whose cost an enumeration of a box may have before the box is split; 16 took 1.7 times as long, 64 0.7 times.
-    enumeration_passes: int = 32
+    close_share_whole: float = 0.95  # the same where scores are whole numbers, which leave so much room that little is lost
+    # Passes whose cost an enumeration of a box may have before the box is split: on complete graphs of 20 nodes with 4 and 5 labels
+    # 128 took as long to search and 1.3 times as long to check, 2048 1.1 times as long.
+    enumeration_passes: int = 512
+    # The same with more than `few_labels` labels, where losses tell labels apart less: with 44 labels 8 and 256 took 1.2 times as long
+    # to search and check.
+    enumeration_passes_many: int = 32
     # Failed enumerations in a row after which only one box in as many is tried; 4 took a tenth more boxes, 16 as many as 8.
     most_failures: int = 8
     waiting_bytes: int = 2**30  # memory for messages of boxes that wait; beyond it the search goes depth first
@@ -68,6 +81,7 @@ class Tuning:
     evaluations: int = 4  # evaluations of a box, in passes, that checking costs beside its passes
     # Growth of the proof after which the time of checking is measured anew: a third of the work is checked twice at most.
     measure_again: int = 4
+    measure_from: float = 0.05  # from this share of the time left on: before it there is time enough, whatever it is
     measure_share: float = 0.2  # unless that would take more than this share of the time left
     check_spare: float = 1.2  # spare on the predicted time of checking, which varies from box to box
     first_rate: float = 4e-9  # seconds a table entry in checking, until it is measured
@@ -162,6 +176,10 @@ class _Search:
     def __init__(self, problem: Problem, prepared: Prepared, run: Run, solver: BranchAndBound, soft: bool):
         self.problem, self.prepared, self.run, self.solver, self.soft = problem, prepared, run, solver, soft
         self.scored: tuple[np.ndarray | None, float] = (None, -np.inf)
+        self.gap_of: tuple[np.ndarray | None, float] = (
+            None,
+            0.0,
+        )  # a labelling, and the gap at which its certificate closes boxes
         self.base = prepared.net.unary
         self.unary = self.base.copy()  # scores of the present box, which kernels write
         self.net = prepared.net._replace(unary=self.unary)
@@ -174,8 +192,13 @@ class _Search:
         self.box = _room(problem)
         self.scratch = (self.slack, self.queue, self.queued, problem.has_hard_constraints, self.box)
         self.label_range = np.arange(shape[1])
-        self.least = _TUNING.least_gain if shape[1] <= _TUNING.few_labels else _TUNING.least_gain / 3
+        few = shape[1] <= _TUNING.few_labels
+        self.least = _TUNING.least_gain if few else _TUNING.least_gain / 3
+        self.worth = _TUNING.enumeration_passes if few else _TUNING.enumeration_passes_many
         self.record = Record(problem, solver.certificate_bytes)
+        self.finished: tuple[Record, int] | None = None  # record and work of a search that ended, and is repeated
+        self.packed = soft and len(self.box.table) > 0
+        self.budget, self.n_closed, self.began_at = 1, 0, 0  # of dives, see `explore`; boxes visited before the last start
         n_labels = min(int((self.base > -np.inf).sum()), MAX_ENUMERATED) if shape[0] <= MAX_ENUMERATED else 0
         self.enumeration = room_for(shape[0], problem.n_edges, n_labels)
         self.failed, self.work, self.measured, self.check_rate, self.cut = 0, 0, 0, _TUNING.first_rate, False
@@ -185,6 +208,8 @@ class _Search:
         self.heap: list[tuple[float, int, _Box]] = []
         self.ticket = itertools.count()
         self.n_boxes = 0
+        self.first_labels: np.ndarray | None = None  # the best labelling when the first box was visited
+        self.sizes = 0.0  # largest sum of the sizes of messages that a box was judged by
         self.local: ForestSearch | None = None
         self.local_moves: Iterator[int] = iter(())
         self.local_seconds = 0.0
@@ -194,7 +219,9 @@ class _Search:
         """Gap at which a box is closed: less than the checker's, whose messages differ in the last digits."""
         if self.run.labels is None:
             return 0.0
-        gap = target_gap(self.problem, self.run.labels)
+        if self.run.labels is not self.gap_of[0]:
+            self.gap_of = (self.run.labels, target_gap(self.problem, self.run.labels))
+        gap = self.gap_of[1]
         gap *= _TUNING.close_share_whole if self.problem.step else _TUNING.close_share
         return max(gap, _TUNING.close_share_whole * self.run.gap * abs(self.run.score)) if np.isfinite(self.run.score) else gap
 
@@ -212,16 +239,14 @@ class _Search:
 
     def explore(self, messages: Messages) -> None:
         """Best-first choice of a box, then depth-first from it until a number of boxes was closed; that number adapts."""
-        domain = (self.base > -np.inf).astype(np.uint8)
         messages = _rounded(messages) if self.soft else messages
-        number = self.record.add_box(-1, 0, -1, _OTHER, np.inf, messages)
-        self.stack = [_Box(number, domain, 0, messages, np.inf)]
         clock = self.run.clock
         began = pulse = clock.seconds
-        budget, closed = 1, 0
+        self.begin(messages)
         try:
             if self.soft:
-                self.search_locally(0.1 * clock.seconds, _TUNING.local_first)
+                self.search_locally(_TUNING.first_share * clock.seconds, _TUNING.local_first)
+            self.first_labels = self.run.labels
             while self.stack or self.heap:
                 if self.solver.max_nodes is not None and self.n_boxes >= self.solver.max_nodes:
                     self.run.termination = Termination.iteration_limit
@@ -238,13 +263,45 @@ class _Search:
                     return
                 if not self.stack:
                     self.stack = [heapq.heappop(self.heap)[-1]]
-                    closed = 0
-                closed += self.visit(self.stack[-1])
-                if closed > budget and self.stack and len(self.heap) < self.most_waiting:
+                    self.n_closed = 0
+                self.n_closed += self.visit(self.stack[-1])
+                if self.n_closed > self.budget and self.stack and len(self.heap) < self.most_waiting:
                     self.put_back()
-                    budget = min(2 * budget, _TUNING.most_dive)
+                    self.budget = min(2 * self.budget, _TUNING.most_dive)
+                if (
+                    self.packed and self.stack and self.n_boxes == 1
+                ):  # one box was not enough: a good labelling is worth more now
+                    self.search_locally(_TUNING.second_share * clock.seconds, _TUNING.local_second)
+                if self.should_restart(clock.seconds - began):
+                    self.begin(messages)
         finally:
             self.conclude()
+
+    def begin(self, messages: Messages) -> None:
+        """Put the whole problem on an empty stack, with an empty record."""
+        if not self.stack and not self.heap and len(self.record):
+            self.finished = self.record, self.work
+        self.record = Record(self.problem, self.solver.certificate_bytes)
+        domain = (self.base > -np.inf).astype(np.uint8)
+        number = self.record.add_box(-1, 0, -1, _OTHER, np.inf, messages)
+        self.stack, self.heap = [_Box(number, domain, 0, messages, np.inf)], []
+        self.first_labels, self.sizes = self.run.labels, float(np.abs(messages.edge).max(axis=2, initial=0.0).sum())
+        self.work, self.measured, self.budget, self.n_closed, self.began_at = 0, 0, 1, 0, self.n_boxes
+
+    def should_restart(self, seconds: float) -> bool:
+        """Whether to begin anew with a better labelling than that of the first box, which closes boxes earlier.
+
+        It is so where few boxes were visited. A search of ``seconds`` that has ended is repeated once: that costs less than a check of its proof,
+        which is needed where boxes were closed against several labellings (see `is_sure`).
+        """
+        if not self.packed or self.run.gap or self.run.labels is self.first_labels:
+            return False
+        n_boxes = self.n_boxes - self.began_at
+        if self.solver.max_nodes is not None and self.n_boxes + 2 * n_boxes > self.solver.max_nodes:
+            return False
+        if self.stack or self.heap:
+            return n_boxes <= _TUNING.early_boxes
+        return self.finished is None and self.run.seconds_left > _TUNING.repeat_spare * seconds
 
     def give_up(self) -> None:
         """A dive that fills the memory of the search: what time there is goes to the local search."""
@@ -265,9 +322,10 @@ class _Search:
         """
         if self.run.time_limit is None:
             return False
+        predicted, left = self.check_rate * self.work, self.run.seconds_left
         if (
             self.work > _TUNING.measure_again * self.measured
-            and self.check_rate * self.work < _TUNING.measure_share * self.run.seconds_left
+            and _TUNING.measure_from * left < predicted < _TUNING.measure_share * left
         ):
             self.prove()
         if self.run.seconds_left < _TUNING.check_spare * self.check_rate * self.work:
@@ -321,7 +379,7 @@ class _Search:
         domain = box.domain.copy()
         self.queued[:] = 0
         self.queued[box.node] = 1
-        seen = self.look(box, domain) if self.soft and len(self.box.table) else self.look_slowly(box, domain)
+        seen = self.look(box, domain) if self.packed else self.look_slowly(box, domain)
         if seen.height > -np.inf and seen.node < 0:
             self.run.offer(domain.argmax(axis=1))
         halves: list[_Box] = []
@@ -344,12 +402,13 @@ class _Search:
         messages = Messages(box.messages.edge.astype(float), np.zeros((0, domain.shape[1])))
         # Enumerations that fail again and again are tried more rarely, but not given up: boxes get smaller.
         hopeful = self.failed < _TUNING.most_failures or self.n_boxes % _TUNING.most_failures == 0
-        limits = (self.target, self.closed_gap, _TUNING.passes, self.least, _TUNING.enumeration_passes if hopeful else 0)
+        limits = (self.target, self.closed_gap, _TUNING.passes, self.least, self.worth if hopeful else 0)
         pair = messages.edge, messages.clique
         found = kernels.visit(
             self.net, self.unary, self.base, domain, *pair, limits, self.scratch, self.enumeration, self.labels
         )
-        passes, opened, height, score, node, label, at, size = found
+        passes, opened, height, score, node, label, at, size, sizes = found
+        self.sizes = max(self.sizes, sizes)
         if score > self.best_score:
             self.run.offer(self.labels)
         self.failed = 0 if opened else self.failed + (hopeful and node >= 0)
@@ -425,6 +484,17 @@ class _Search:
     def conclude(self) -> None:
         """The best bound that is proven now, and its certificate."""
         self.run.n_iter = self.n_boxes
+        if (self.stack or self.heap) and self.finished is not None:  # the repetition was cut short
+            self.stack, self.heap = [], []
+            self.record, self.work = self.finished
+            self.first_labels = None
+        if self.is_sure:
+            certificate = self.record.certificate(self.target, self.best_score, self.target)
+            if certificate is not None and len(certificate) == len(self.record) and self.run.labels is not None:
+                gap = target_gap(self.problem, self.run.labels)
+                certificate.remember(self.problem, self.run.labels, gap)
+                self.run.bound, self.run.certificate = self.run.score + gap, certificate
+                return
         if self.run.seconds_left >= 0.5 * self.check_rate * self.work:
             self.prove()
         if self.cut and self.run.bound > self.run.score + self.closed_gap:
@@ -433,6 +503,35 @@ class _Search:
                 f"BranchAndBound: the search {done}, but its proof is larger than certificate_bytes = "
                 f"{self.record.limit}; the certificate proves what the largest part that fits does."
             )
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether all boxes are closed, and the checker is sure to close them too, so that its replay would tell nothing new.
+
+        So it is if each was closed against the final labelling, whose labels and bounds are then those of the replay up to rounding,
+        and what rounding may hide, here and there, is less than what `closed_gap` leaves of the gap that the checker closes at.
+        """
+        run = self.run
+        if self.stack or self.heap or not self.packed or run.gap or run.labels is None or run.labels is not self.first_labels:
+            return False
+        spare = target_gap(self.problem, run.labels) - self.closed_gap
+        return self.record.frozen == -np.inf and not self.record.full and 2 * self.rounding <= spare
+
+    @property
+    def rounding(self) -> float:
+        r"""What rounding may hide of the height of a box, of the loss of a label or of a labelling, against the score of the best one.
+
+        With :math:`X` the sum of the sizes of all terms (the largest score of each node and edge, and each message once at its node, once
+        at its edge), and :math:`u` the unit of rounding: a node with ``d`` messages is off by :math:`(d + 2)u` of its sizes, an edge by
+        :math:`4u`, the sum of ``n`` terms by :math:`nuX`, as is the score of the labelling; the losses that an enumeration adds up
+        take four operations a term, on numbers of at most :math:`2X`.
+        """
+        net, problem = self.prepared.net, self.problem
+        node = row_max(np.where(np.isfinite(self.base), np.abs(self.base), 0.0)).sum()
+        tables = np.where(np.isfinite(net.tables), np.abs(net.tables), 0.0).max(axis=(1, 2), initial=0.0)
+        size = float(node + (np.abs(net.edge_weight) * tables[net.edge_table]).sum()) + 2 * self.sizes
+        n_operations = 10 * (problem.n_nodes + problem.n_edges) + 8 * int(problem.graph.degrees.max(initial=0)) + 64
+        return UNIT * n_operations * size + self.prepared.rounding
 
     def prove(self) -> None:
         """Cut a proof from the record, evaluate it, and keep it if it is the best so far."""
