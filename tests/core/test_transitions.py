@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -34,11 +34,7 @@ def test_schemes_agree_with_a_parser(scheme, classes):
     assert pairs and starts
     for length in (1, 2, 3):
         for labels in product(range(len(classes)), repeat=length):
-            legal = (
-                labels[0] not in starts
-                and labels[-1] not in ends
-                and not any(p in pairs for p in zip(labels, labels[1:], strict=False))
-            )
+            legal = labels[0] not in starts and labels[-1] not in ends and not any(p in pairs for p in pairwise(labels))
             assert legal == parses(tuple(classes[k] for k in labels), scheme.lower()), labels
 
 
