@@ -156,6 +156,12 @@ class StructuredModule(nn.Module):
         """Sizes, for ``print(layer)``."""
         return f"n_labels={self.n_labels}, graph={self.graph!r}, potentials={self.pairwise.potentials!r}"
 
+    def to_estimator(self) -> Any:
+        """An estimator with the scores of the network as features and these pairwise weights, for `maxsum.save_model`: see `bridge.to_estimator`."""
+        from .bridge import to_estimator
+
+        return to_estimator(self)
+
     def read(
         self,
         scores: torch.Tensor,

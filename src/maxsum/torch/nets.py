@@ -141,8 +141,8 @@ class Nets:
 
     # ---- the best labelling --------------------------------------------------------------------------------------
 
-    def best(self, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None = None) -> Answer:
-        """Best labellings, exactly or within a bracket; the gradient of a bracket are relaxed marginals where these score more."""
+    def best(self, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None = None, relaxed: bool = True) -> Answer:
+        """Best labellings, exactly or within a bracket; the gradient of a bracket are relaxed marginals where these score more and are ``relaxed``."""
         found = self.found(unary, tables, weight)
         batch, size = self.batch, self.batch.n_labels
         labels = np.concatenate([np.zeros(0, dtype=np.int32)] + [own.labels for own in found])
@@ -151,7 +151,7 @@ class Nets:
         node = np.zeros((len(labels), size))
         node[np.arange(len(labels)), labels] = 1.0
         edges: Any = EdgeLabels(batch, self.slot, labels)
-        soft = [j for j, own in enumerate(found) if own.node is not None]
+        soft = [j for j, own in enumerate(found) if relaxed and own.node is not None]
         if soft:
             edge = np.zeros((len(self.slot), size, size))
             ends = labels[batch.edges]

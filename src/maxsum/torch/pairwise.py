@@ -101,7 +101,7 @@ class Pairwise(nn.Module):
     def set_tables(self, tables: Any) -> None:
         """Start from given tables (n_edge_types, K, K) of this family; what is forbidden stays so."""
         wanted = (self.n_edge_types, self.n_labels, self.n_labels)
-        given = torch.as_tensor(np.array(tables), dtype=torch.float64)
+        given = torch.as_tensor(tables.detach().cpu() if isinstance(tables, torch.Tensor) else np.array(tables), dtype=torch.float64)
         if tuple(given.shape) != wanted:
             raise InvalidParameterError(f"tables have shape {tuple(given.shape)}, wanted {wanted}.")
         given = torch.where(torch.isneginf(given), 0.0, given)
