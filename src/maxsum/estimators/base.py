@@ -119,6 +119,19 @@ class Labeler(MaxSumEstimator):
             )
         return self._fit(X, y, sample_weight)
 
+    def to_torch(self, **settings: Any) -> Any:
+        """A linear scorer and a layer of PyTorch that start from the learned weights; see `maxsum.torch.from_estimator`, which takes the settings.
+
+        Returns
+        -------
+        scorer : torch.nn.Linear
+        layer : maxsum.torch.StructuredHinge
+        """
+        check_is_fitted(self, "model_")
+        from importlib import import_module
+
+        return import_module("maxsum.torch").from_estimator(self, **settings)  # by name: layers stand above estimators, and PyTorch is optional
+
     def predict_shards(self, X: ShardedDataset, folder: str | Path, executor: Any = None) -> ShardedDataset:
         """Predict shard by shard, into a new folder of shards that hold labels alone.
 

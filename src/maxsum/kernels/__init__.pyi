@@ -5,6 +5,7 @@ from . import assignment as assignment
 from . import augmenting_dag as augmenting_dag
 from . import block_ascent as block_ascent
 from . import box as box
+from . import chain_batch as chain_batch
 from . import cholesky as cholesky
 from . import cone as cone
 from . import conjugate_gradients as conjugate_gradients
