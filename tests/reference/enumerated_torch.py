@@ -28,7 +28,12 @@ def truth_score(every, total, allowed, how):
 
 def costs(every, allowed, matrix):
     """Cost of each labelling: at each node the least over the allowed labels, 0 where all are."""
-    per = torch.stack([matrix[own].amin(dim=0) if not own.all() or len(own) == 1 else torch.zeros(len(own), dtype=torch.float64) for own in allowed])
+    per = torch.stack(
+        [
+            matrix[own].amin(dim=0) if not own.all() or len(own) == 1 else torch.zeros(len(own), dtype=torch.float64)
+            for own in allowed
+        ]
+    )
     return per[torch.arange(len(allowed)), every].sum(dim=1)
 
 

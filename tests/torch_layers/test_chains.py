@@ -51,11 +51,17 @@ def hamming():
 
 LOSSES = {
     "hinge": (StructuredHinge, {}, lambda u, e, t, y: enumerated.hinge(u, e, t, enumerated.sets(y, K), hamming())),
-    "costs": (StructuredHinge, {"loss": COSTS.numpy()}, lambda u, e, t, y: enumerated.hinge(u, e, t, enumerated.sets(y, K), COSTS)),
+    "costs": (
+        StructuredHinge,
+        {"loss": COSTS.numpy()},
+        lambda u, e, t, y: enumerated.hinge(u, e, t, enumerated.sets(y, K), COSTS),
+    ),
     "weights": (
         StructuredHinge,
         {"class_weight": [1.0, 5.0, 0.5]},
-        lambda u, e, t, y: enumerated.hinge(u, e, t, enumerated.sets(y, K), hamming() * torch.tensor([1.0, 5.0, 0.5]).double()[:, None]),
+        lambda u, e, t, y: enumerated.hinge(
+            u, e, t, enumerated.sets(y, K), hamming() * torch.tensor([1.0, 5.0, 0.5]).double()[:, None]
+        ),
     ),
     "crf": (CRFLoss, {}, lambda u, e, t, y: enumerated.crf(u, e, t, enumerated.sets(y, K))),
     "smoothed": (
@@ -248,7 +254,11 @@ def test_tables_and_weights_of_the_network():
     scores, labels = data(10)
     tables = torch.randn(B, T - 1, K, K, dtype=torch.float64, requires_grad=True)
     weight = torch.rand(B, T - 1, dtype=torch.float64, requires_grad=True)
-    for kind, loss in ((CRFLoss, LOSSES["crf"][2]), (StructuredHinge, LOSSES["hinge"][2]), (PseudoLikelihood, LOSSES["pseudo"][2])):
+    for kind, loss in (
+        (CRFLoss, LOSSES["crf"][2]),
+        (StructuredHinge, LOSSES["hinge"][2]),
+        (PseudoLikelihood, LOSSES["pseudo"][2]),
+    ):
         layer = kind(K, potentials="none").double()
         value = layer(scores, labels, lengths=LENGTHS, pairwise=tables, edge_weight=weight)
         each = []
@@ -293,7 +303,15 @@ def test_bad_input_is_refused(change, words):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"n_labels": 0}, {"graph": "tree"}, {"potentials": "convex"}, {"reduction": "max"}, {"n_passes": 0}, {"forbidden": "bio"}, {"classes": ["a"]}],
+    [
+        {"n_labels": 0},
+        {"graph": "tree"},
+        {"potentials": "convex"},
+        {"reduction": "max"},
+        {"n_passes": 0},
+        {"forbidden": "bio"},
+        {"classes": ["a"]},
+    ],
 )
 def test_bad_settings_are_refused(settings):
     with pytest.raises(ms.InvalidParameterError):

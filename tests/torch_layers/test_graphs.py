@@ -91,7 +91,11 @@ def test_contrast_weights_and_tables_of_the_network_have_gradients(kind):
 @pytest.mark.parametrize("kind", [*losses(), PerturbedFenchelYoung])
 def test_lists_of_graphs_and_packed_graphs_agree(kind):
     rng = np.random.default_rng(0)
-    graphs = [ms.Graph.chain(3), ms.Graph.from_edges([[0, 1], [1, 2], [2, 3], [3, 0]], 4), ms.Graph.from_edges(np.zeros((0, 2)), 1)]
+    graphs = [
+        ms.Graph.chain(3),
+        ms.Graph.from_edges([[0, 1], [1, 2], [2, 3], [3, 0]], 4),
+        ms.Graph.from_edges(np.zeros((0, 2)), 1),
+    ]
     scores = torch.from_numpy(rng.normal(size=(8, 3))).requires_grad_()
     labels = torch.from_numpy(rng.integers(0, 3, size=8))
     settings = {"random_state": 5} if kind is PerturbedFenchelYoung else {}
@@ -162,9 +166,14 @@ def test_relaxed_hinge_is_an_upper_bound_with_a_subgradient(scale):
     loss_of_gradient = float((slopes[0] * scores).sum() + (slopes[1] * layer.pairwise.weight).sum())
     assert loss_of_gradient <= values.sum().item() + 1e-9
     for seed in range(3):
-        other, point = shuffled(StructuredHinge(3, "grid", reduction="none", n_passes=30), seed + 5, scale), large(seed=seed + 9)[0]
+        other, point = (
+            shuffled(StructuredHinge(3, "grid", reduction="none", n_passes=30), seed + 5, scale),
+            large(seed=seed + 9)[0],
+        )
         plane = sum((a * b).sum() for a, b in zip(slopes, (point, other.pairwise.weight), strict=True))
-        assert other(point, labels).sum() >= plane - 1e-9  # both lack the same loss of the gradient's labels, which is not negative
+        assert (
+            other(point, labels).sum() >= plane - 1e-9
+        )  # both lack the same loss of the gradient's labels, which is not negative
 
 
 def test_brackets_of_large_grids_close_with_more_passes_and_warm_starts():
@@ -248,10 +257,18 @@ def test_decoded_grids_have_certificates(settings):
         ({}, {"scores": torch.zeros(2, 3)}, "neither given"),
         ({}, {"scores": torch.zeros(2, 3), "edge_index": torch.tensor([[0], [2]])}, "names node 2"),
         ({}, {"scores": torch.zeros(2, 3), "edge_index": torch.tensor([[0, 1]])}, "Transpose"),
-        ({}, {"scores": torch.zeros(2, 3), "edge_index": torch.tensor([[0], [1]]), "batch": torch.tensor([0, 1])}, "two nodes of one graph"),
+        (
+            {},
+            {"scores": torch.zeros(2, 3), "edge_index": torch.tensor([[0], [1]]), "batch": torch.tensor([0, 1])},
+            "two nodes of one graph",
+        ),
         ({}, {"scores": torch.zeros(2, 3), "graphs": [ms.Graph.chain(3)]}, "3 nodes"),
         ({}, {"scores": torch.zeros(2, 3), "graphs": [7]}, "wanted maxsum.Graph"),
-        ({}, {"scores": torch.zeros(2, 3), "edge_index": torch.tensor([[0], [1]]), "edge_type": torch.tensor([1])}, "edge_type"),
+        (
+            {},
+            {"scores": torch.zeros(2, 3), "edge_index": torch.tensor([[0], [1]]), "edge_type": torch.tensor([1])},
+            "edge_type",
+        ),
         ({}, {"scores": torch.zeros(2, 3), "graphs": [ms.Graph.chain(2)], "mask": torch.ones(3)}, "mask has shape"),
         ({"graph": "grid"}, {"scores": torch.zeros(2, 3)}, "height, width"),
         ({"graph": "grid"}, {"scores": torch.zeros(1, 3, 2, 2), "mask": torch.ones(1, 2)}, "mask has shape"),

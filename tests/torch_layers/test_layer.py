@@ -12,7 +12,16 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 from reference import enumerated_torch as enumerated  # noqa: E402
 
 import maxsum as ms  # noqa: E402
-from maxsum.torch import CRFLoss, MaxSumLayer, PerturbedFenchelYoung, PseudoLikelihood, SmoothedHinge, StructuredHinge, decode, from_estimator  # noqa: E402
+from maxsum.torch import (
+    CRFLoss,
+    MaxSumLayer,
+    PerturbedFenchelYoung,
+    PseudoLikelihood,
+    SmoothedHinge,
+    StructuredHinge,
+    decode,
+    from_estimator,
+)  # noqa: E402
 
 B, T, K = 3, 4, 3
 LENGTHS = torch.tensor([4, 2, 3])
@@ -82,7 +91,10 @@ def test_blackbox_gradient_is_the_difference_of_two_labellings():
 
 
 def test_perturbed_gradient_is_that_of_the_smoothed_maximum():
-    layer, scores = shuffled(MaxSumLayer(2, gradient="perturbed", n_draws=40_000, random_state=0)), torch.zeros(1, 1, 2, dtype=torch.float64)
+    layer, scores = (
+        shuffled(MaxSumLayer(2, gradient="perturbed", n_draws=40_000, random_state=0)),
+        torch.zeros(1, 1, 2, dtype=torch.float64),
+    )
     scores = (scores + torch.tensor([0.3, 0.0])).requires_grad_()
     found = layer(scores)
     normal = torch.distributions.Normal(0.0, 2**0.5)  # of the difference of two draws
@@ -126,7 +138,9 @@ def test_double_backward_is_refused():
         torch.autograd.grad(layer(scores).sum(), scores, create_graph=True)
 
 
-@pytest.mark.parametrize("settings", [{"output": "scores"}, {"gradient": "none"}, {"noise": 0.0}, {"n_draws": 0}, {"interpolation": -1.0}])
+@pytest.mark.parametrize(
+    "settings", [{"output": "scores"}, {"gradient": "none"}, {"noise": 0.0}, {"n_draws": 0}, {"interpolation": -1.0}]
+)
 def test_bad_settings_are_refused(settings):
     with pytest.raises(ms.InvalidParameterError):
         MaxSumLayer(K, **settings)

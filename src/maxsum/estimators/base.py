@@ -130,7 +130,9 @@ class Labeler(MaxSumEstimator):
         check_is_fitted(self, "model_")
         from importlib import import_module
 
-        return import_module("maxsum.torch").from_estimator(self, **settings)  # by name: layers stand above estimators, and PyTorch is optional
+        return import_module("maxsum.torch").from_estimator(
+            self, **settings
+        )  # by name: layers stand above estimators, and PyTorch is optional
 
     def predict_shards(self, X: ShardedDataset, folder: str | Path, executor: Any = None) -> ShardedDataset:
         """Predict shard by shard, into a new folder of shards that hold labels alone.

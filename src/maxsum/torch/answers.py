@@ -92,7 +92,9 @@ class EdgeTables:
         out = np.empty((n_tables, *self.edge.shape[1:]))
         for t in range(n_tables):
             own = self.slot == t
-            out[t] = np.tensordot(share[own], self.edge[own], axes=1) if not own.all() else np.tensordot(share, self.edge, axes=1)
+            out[t] = (
+                np.tensordot(share[own], self.edge[own], axes=1) if not own.all() else np.tensordot(share, self.edge, axes=1)
+            )
         return out
 
     def of_weights(self, amount: np.ndarray, tables: np.ndarray) -> np.ndarray:

@@ -172,6 +172,7 @@ def chains(scores: torch.Tensor, lengths: Any, mask: Any) -> Batch:
             raise InvalidSampleError(f"lengths are {own.tolist()}, wanted {count} whole numbers from 0 to {steps}.")
     else:
         own = np.full(count, steps, dtype=np.int64)
+
     def build() -> tuple[tuple[Graph, ...], np.ndarray]:
         inside = np.arange(max(steps - 1, 0)) < np.maximum(own - 1, 0)[:, None]
         return tuple(_chain(int(n)) for n in own), np.flatnonzero(inside)
@@ -242,14 +243,24 @@ def grids(scores: torch.Tensor, mask: Any, offsets: Offsets, by_offset: bool) ->
 
 
 def graphs_of(
-    scores: torch.Tensor, graphs: Sequence[Graph] | None, edge_index: Any, batch: Any, edge_type: Any, mask: Any, n_edge_types: int
+    scores: torch.Tensor,
+    graphs: Sequence[Graph] | None,
+    edge_index: Any,
+    batch: Any,
+    edge_type: Any,
+    mask: Any,
+    n_edge_types: int,
 ) -> Batch:
     """A batch of graphs from scores (N, K), with a list of graphs, or with packed edges as PyTorch Geometric has them."""
     if scores.ndim != 2:
-        raise InvalidSampleError(f"scores of graphs have shape {tuple(scores.shape)}, wanted (n_nodes of all graphs, n_labels).")
+        raise InvalidSampleError(
+            f"scores of graphs have shape {tuple(scores.shape)}, wanted (n_nodes of all graphs, n_labels)."
+        )
     n_nodes, n_labels = scores.shape
     if (graphs is None) == (edge_index is None):
-        raise InvalidSampleError("graphs and edge_index are " + ("both" if graphs is not None else "neither") + " given, wanted one of them.")
+        raise InvalidSampleError(
+            "graphs and edge_index are " + ("both" if graphs is not None else "neither") + " given, wanted one of them."
+        )
     if graphs is not None:
         found = (graphs,) if isinstance(graphs, Graph) else tuple(graphs)
         for j, graph in enumerate(found):
@@ -257,12 +268,16 @@ def graphs_of(
                 raise InvalidSampleError(f"graph {j} is a {type(graph).__name__}, wanted maxsum.Graph.")
         rows = np.arange(sum(graph.n_edges for graph in found))
         if any(graph.n_edge_types > n_edge_types for graph in found):
-            raise InvalidSampleError(f"a graph has {max(g.n_edge_types for g in found)} edge types, wanted {n_edge_types} as the layer's n_edge_types.")
+            raise InvalidSampleError(
+                f"a graph has {max(g.n_edge_types for g in found)} edge types, wanted {n_edge_types} as the layer's n_edge_types."
+            )
     else:
         found, rows = _packed(n_nodes, edge_index, batch, edge_type, n_edge_types)
     given, sizes = len(rows), [graph.n_nodes for graph in found]
     if sum(sizes) != n_nodes:
-        raise InvalidSampleError(f"scores have {n_nodes} rows, but the graphs have {sum(sizes)} nodes, wanted a row for each node, graph after graph.")
+        raise InvalidSampleError(
+            f"scores have {n_nodes} rows, but the graphs have {sum(sizes)} nodes, wanted a row for each node, graph after graph."
+        )
     exists = None
     if mask is not None:
         exists = _numpy(mask).astype(bool)
@@ -276,14 +291,18 @@ def graphs_of(
     return Batch("graph", (n_nodes,), n_labels, len(made), lambda: (made, rows), None, exists, (given,))
 
 
-def _packed(n_nodes: int, edge_index: Any, batch: Any, edge_type: Any, n_edge_types: int) -> tuple[tuple[Graph, ...], np.ndarray]:
+def _packed(
+    n_nodes: int, edge_index: Any, batch: Any, edge_type: Any, n_edge_types: int
+) -> tuple[tuple[Graph, ...], np.ndarray]:
     """Graphs of packed edges, and the place of each of their edges among the given ones; of edges given both ways the first is kept."""
     index = _numpy(edge_index)
     if index.ndim != 2 or index.shape[0] != 2:
         raise InvalidGraphError(f"edge_index has shape {index.shape}, wanted (2, n_edges). Pairs in rows? Transpose it.")
     owner = np.zeros(n_nodes, dtype=np.int64) if batch is None else _numpy(batch).astype(np.int64)
     if owner.shape != (n_nodes,) or (np.diff(owner) < 0).any() or (n_nodes and owner[0] < 0):
-        raise InvalidGraphError(f"batch has shape {owner.shape}, wanted {n_nodes} numbers of graphs that do not fall, as PyTorch Geometric packs them.")
+        raise InvalidGraphError(
+            f"batch has shape {owner.shape}, wanted {n_nodes} numbers of graphs that do not fall, as PyTorch Geometric packs them."
+        )
     count = int(owner[-1]) + 1 if n_nodes else 0
     outside = (index < 0) | (index >= n_nodes)
     if outside.any():
@@ -292,7 +311,9 @@ def _packed(n_nodes: int, edge_index: Any, batch: Any, edge_type: Any, n_edge_ty
         )
     kind = np.zeros(index.shape[1], dtype=np.int32) if edge_type is None else _numpy(edge_type).astype(np.int32)
     if kind.shape != (index.shape[1],) or (kind.size and (kind.min() < 0 or kind.max() >= n_edge_types)):
-        raise InvalidGraphError(f"edge_type has shape {kind.shape}, wanted {index.shape[1]} numbers from 0 to {n_edge_types - 1} (n_edge_types of the layer).")
+        raise InvalidGraphError(
+            f"edge_type has shape {kind.shape}, wanted {index.shape[1]} numbers from 0 to {n_edge_types - 1} (n_edge_types of the layer)."
+        )
     if (owner[index[0]] != owner[index[1]]).any() or (index[0] == index[1]).any():
         bad = int(((owner[index[0]] != owner[index[1]]) | (index[0] == index[1])).argmax())
         raise InvalidGraphError(f"edge {bad} joins the nodes {index[:, bad].tolist()}, wanted two nodes of one graph.")

@@ -48,7 +48,9 @@ def to_estimator(layer: StructuredModule) -> Labeler:
     elif layer.graph == "grid":
         neighbours = {((0, 1), (1, 0)): 4, ((0, 1), (1, 0), (1, 1), (1, -1)): 8}.get(layer.offsets)
         if neighbours is None:
-            raise UnsupportedProblemError(f"the layer has the offsets {list(layer.offsets)}, wanted 4 or 8 neighbours, which is what GridLabeler has.")
+            raise UnsupportedProblemError(
+                f"the layer has the offsets {list(layer.offsets)}, wanted 4 or 8 neighbours, which is what GridLabeler has."
+            )
         estimator = GridLabeler(connectivity=neighbours, edge_types=layer.edge_types, **settings)
         X = [np.zeros((2, 2, size))]
     else:
@@ -86,7 +88,9 @@ def to_estimator(layer: StructuredModule) -> Labeler:
     return fitted
 
 
-def from_estimator(labeler: Labeler, layer: type[StructuredLoss] = StructuredHinge, **settings: Any) -> tuple[nn.Linear, StructuredLoss]:
+def from_estimator(
+    labeler: Labeler, layer: type[StructuredLoss] = StructuredHinge, **settings: Any
+) -> tuple[nn.Linear, StructuredLoss]:
     """A linear scorer and a layer that start from the weights of a fitted estimator, to be trained on, or under a network.
 
     Parameters
@@ -116,7 +120,9 @@ def from_estimator(labeler: Labeler, layer: type[StructuredLoss] = StructuredHin
     node, edge, w = model.node_index, model.edge_index, labeler.weights_
     bias, size = bool(model.layout.model.bias), model.n_labels
     if model.layout.n_edge_features != 1 or not model.layout.model.homogeneous:
-        raise UnsupportedProblemError(f"the model has {model.layout.n_edge_features} edge features, wanted one table for each type of edges.")
+        raise UnsupportedProblemError(
+            f"the model has {model.layout.n_edge_features} edge features, wanted one table for each type of edges."
+        )
     weight = np.where(node >= 0, w[np.maximum(node, 0)], 0.0)
     scorer = nn.Linear(len(node) - bias, size, dtype=torch.float64)
     with torch.no_grad():

@@ -56,7 +56,9 @@ class Chains:
         labels, score, bound = np.empty((count, steps), dtype=np.int64), np.empty(count), np.empty(count)
         self._threads(
             unary,
-            lambda first, last: chain_batch.best_chains(unary, self.lengths, tables[0], first, last, UNKNOWN, labels, score, bound),
+            lambda first, last: chain_batch.best_chains(
+                unary, self.lengths, tables[0], first, last, UNKNOWN, labels, score, bound
+            ),
         )
         return labels, score, bound
 

@@ -16,7 +16,9 @@ def read_loss(loss: Any, class_weight: Any) -> Loss:
     if class_weight is None:
         return as_loss(loss)
     if loss not in ("hamming", "normalised"):
-        raise InvalidParameterError(f"class_weight is given beside loss={loss!r}, wanted it with 'hamming' or 'normalised'; a table of costs has them inside.")
+        raise InvalidParameterError(
+            f"class_weight is given beside loss={loss!r}, wanted it with 'hamming' or 'normalised'; a table of costs has them inside."
+        )
     given = class_weight.detach().cpu().numpy() if hasattr(class_weight, "detach") else class_weight
     return Hamming(normalised=loss == "normalised", class_weight=given)
 
@@ -42,7 +44,9 @@ def costs(loss: Loss, matrix: np.ndarray | None, reading: Reading, target: Targe
         count = target.allowed.sum(axis=-1)
         some = (count > 1) & (count < size)
         if some.any() and matrix is None:
-            raise InvalidParameterError("sets of labels are given with a loss of whole examples, wanted 'hamming' or a table of costs.")
+            raise InvalidParameterError(
+                "sets of labels are given with a loss of whole examples, wanted 'hamming' or a table of costs."
+            )
         if some.any() and matrix is not None:
             found[some] = np.where(target.allowed[some][:, :, None], matrix, np.inf).min(axis=1)
     if not target.known.all():

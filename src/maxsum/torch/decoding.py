@@ -97,7 +97,9 @@ def decode(scores: torch.Tensor, layer: StructuredModule, **structure: Any) -> D
 def _refuse(j: int) -> None:
     from ..core.errors import InvalidSampleError
 
-    raise InvalidSampleError(f"example {j}: every labelling is forbidden (-inf in scores or tables), wanted one at least that is not.")
+    raise InvalidSampleError(
+        f"example {j}: every labelling is forbidden (-inf in scores or tables), wanted one at least that is not."
+    )
 
 
 def _problems(reading: Reading, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None) -> Any:

@@ -122,7 +122,13 @@ class _Output(torch.autograd.Function):
         if reading.batch.exists is not None:
             g = np.where(reading.batch.exists[:, None], g, 0.0)
         if layer.output == "labels" and layer.gradient == "straight_through":
-            return grad, torch.zeros_like(reading.tables), None if weight is None else torch.zeros_like(reading.weight), None, None
+            return (
+                grad,
+                torch.zeros_like(reading.tables),
+                None if weight is None else torch.zeros_like(reading.weight),
+                None,
+                None,
+            )
         ones = np.ones(reading.batch.n_examples)
         if ctx.draws is not None:
             scale = 1.0 / (layer.noise * len(ctx.draws))
@@ -132,7 +138,9 @@ class _Output(torch.autograd.Function):
             terms = [(ctx.answers[0], ones / layer.interpolation), (other, -ones / layer.interpolation)]
         else:
             finite = np.abs(unary[np.isfinite(unary)])
-            step = _STEP * max(1.0, float(finite.max(initial=0.0))) / max(float(np.abs(g).max(initial=0.0)), np.finfo(float).tiny)
+            step = (
+                _STEP * max(1.0, float(finite.max(initial=0.0))) / max(float(np.abs(g).max(initial=0.0)), np.finfo(float).tiny)
+            )
             step = min(step, 1.0 / _STEP)
             sides = [_ask(layer, reading, unary + sign * step * g, tables, weight) for sign in (1.0, -1.0)]
             terms = [(sides[0], ones / (2 * step)), (sides[1], -ones / (2 * step))]

@@ -63,7 +63,9 @@ _SETTINGS = """
 class StructuredLoss(StructuredModule):
     """Base of the losses: reading, brackets, reduction; subclasses have `_answer`."""
 
-    def __init__(self, n_labels: int, graph: str = "chain", potentials: str = "general", *, reduction: str = "mean", **settings: Any):
+    def __init__(
+        self, n_labels: int, graph: str = "chain", potentials: str = "general", *, reduction: str = "mean", **settings: Any
+    ):
         super().__init__(n_labels, graph, potentials, **settings)
         check_value("reduction", reduction, OneOf(*REDUCTIONS), type(self).__name__)
         self.reduction = reduction
@@ -149,13 +151,19 @@ class StructuredLoss(StructuredModule):
             self.last_bracket = answer.lower, answer.upper
             return answer
 
-        values: torch.Tensor = Value.apply(reading.unary, reading.tables, reading.weight, call, reading.batch, type(self).__name__)
+        values: torch.Tensor = Value.apply(
+            reading.unary, reading.tables, reading.weight, call, reading.batch, type(self).__name__
+        )
         return values
 
-    def _answer(self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None) -> Answer:
+    def _answer(
+        self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None
+    ) -> Answer:
         raise NotImplementedError
 
-    def _difference(self, reading: Reading, target: Target, answer: Answer, ask: Any, unary: np.ndarray, tables: np.ndarray, weight: Any) -> Answer:
+    def _difference(
+        self, reading: Reading, target: Target, answer: Answer, ask: Any, unary: np.ndarray, tables: np.ndarray, weight: Any
+    ) -> Answer:
         """The answer minus the score of the known labels; of the labellings that agree with them, by ``ask``, where that are several."""
         if target.allowed is None:
             found, score = reading.backend.less_truth(answer, unary, tables, weight, target.labels)
@@ -216,13 +224,22 @@ class StructuredHinge(StructuredLoss):
     """
 
     def __init__(
-        self, n_labels: int, graph: str = "chain", potentials: str = "general", *, loss: Any = "hamming", class_weight: Any = None, **settings: Any
+        self,
+        n_labels: int,
+        graph: str = "chain",
+        potentials: str = "general",
+        *,
+        loss: Any = "hamming",
+        class_weight: Any = None,
+        **settings: Any,
     ):
         super().__init__(n_labels, graph, potentials, **settings)
         self.loss = read_loss(loss, class_weight)
         self._costs = cost_matrix(self.loss, self.n_labels)
 
-    def _answer(self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None) -> Answer:
+    def _answer(
+        self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None
+    ) -> Answer:
         plain, backend = reading.hard(unary), reading.backend
         answer = backend.best(plain + costs(self.loss, self._costs, reading, target), tables, weight)
         return self._difference(reading, target, answer, backend.best, plain, tables, weight)
@@ -235,7 +252,9 @@ class CRFLoss(StructuredLoss):
     loss is never below the negative log-likelihood.
     """
 
-    def _answer(self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None) -> Answer:
+    def _answer(
+        self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None
+    ) -> Answer:
         plain, backend = reading.hard(unary), reading.backend
         answer = backend.log_sum(plain, tables, weight)
         return self._difference(reading, target, answer, backend.log_sum, plain, tables, weight)
@@ -268,7 +287,9 @@ class SmoothedHinge(StructuredLoss):
         self.temperature, self.loss = float(temperature), read_loss(loss, class_weight)
         self._costs = cost_matrix(self.loss, self.n_labels)
 
-    def _answer(self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None) -> Answer:
+    def _answer(
+        self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None
+    ) -> Answer:
         heat, backend = self.temperature, reading.backend
 
         def ask(given: np.ndarray, bank: np.ndarray, share: np.ndarray | None) -> Answer:
@@ -307,7 +328,9 @@ class PerturbedFenchelYoung(StructuredLoss):
         check_value("n_draws", n_draws, WholeNumber(1), "PerturbedFenchelYoung")
         self.noise, self.n_draws, self.random_state = float(noise), int(n_draws), random_state
 
-    def _answer(self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None) -> Answer:
+    def _answer(
+        self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None
+    ) -> Answer:
         backend, plain = reading.backend, reading.hard(unary)
         draws = self.noise * noise_of(unary.shape, self.n_draws, self.random_state)
 
@@ -341,7 +364,9 @@ class PseudoLikelihood(StructuredLoss):
         Weights of nodes by their true labels.
     """
 
-    def __init__(self, n_labels: int, graph: str = "chain", potentials: str = "general", *, class_weight: Any = None, **settings: Any):
+    def __init__(
+        self, n_labels: int, graph: str = "chain", potentials: str = "general", *, class_weight: Any = None, **settings: Any
+    ):
         super().__init__(n_labels, graph, potentials, **settings)
         given = np.ones(self.n_labels) if class_weight is None else np.asarray(class_weight, dtype=np.float64)
         if given.shape != (self.n_labels,) or not (np.isfinite(given) & (given >= 0)).all():
@@ -351,18 +376,26 @@ class PseudoLikelihood(StructuredLoss):
     def _values(self, reading: Reading, target: Target) -> torch.Tensor:
         batch = reading.batch
         if isinstance(reading.backend, Chains):
-            rows, labels, known = reading.unary[torch.from_numpy(batch.is_in_chain)], target.labels[batch.is_in_chain], target.known[batch.is_in_chain]
+            rows, labels, known = (
+                reading.unary[torch.from_numpy(batch.is_in_chain)],
+                target.labels[batch.is_in_chain],
+                target.known[batch.is_in_chain],
+            )
             hard = reading.hard(reading.unary.detach().numpy())[batch.is_in_chain]
             slot = np.zeros(len(batch.edges), dtype=np.int64)
         else:
             if reading.backend.factors is not None:
-                raise InvalidSampleError("factors are given to PseudoLikelihood, which knows nodes and edges alone; wanted StructuredHinge.")
+                raise InvalidSampleError(
+                    "factors are given to PseudoLikelihood, which knows nodes and edges alone; wanted StructuredHinge."
+                )
             rows, labels, known, slot = reading.unary, target.labels, target.known, reading.backend.slot.astype(np.int64)
             hard = reading.hard(rows.detach().numpy())
         if target.allowed is not None and target.known.any():
             full = target.allowed if target.allowed.ndim == 2 else target.allowed[batch.is_in_chain]
             if ((full.sum(axis=1) > 1) & known).any():
-                raise InvalidSampleError("sets of labels are given to PseudoLikelihood, which conditions on labels; wanted single or unknown ones.")
+                raise InvalidSampleError(
+                    "sets of labels are given to PseudoLikelihood, which conditions on labels; wanted single or unknown ones."
+                )
         rows = rows.masked_fill(torch.from_numpy(np.isneginf(hard)), -torch.inf)
         both = known[batch.edges].all(axis=1)
         ends, slots, label = batch.edges[both].astype(np.int64), torch.from_numpy(slot[both]), torch.from_numpy(labels)

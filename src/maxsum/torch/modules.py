@@ -19,7 +19,9 @@ from .chains import Chains
 from .nets import Nets
 from .pairwise import Pairwise
 
-_ABSENT = -1000.0  # score of all labels but the first of a node that is masked out: exp(-1000) is 0, so that its sum and its maximum are both 0
+_ABSENT = (
+    -1000.0
+)  # score of all labels but the first of a node that is masked out: exp(-1000) is 0, so that its sum and its maximum are both 0
 
 Call = Callable[[np.ndarray, np.ndarray, "np.ndarray | None"], Answer]
 
@@ -83,7 +85,9 @@ class Value(torch.autograd.Function):
     """Values of the examples, whose gradient the backend gives."""
 
     @staticmethod
-    def forward(ctx: Any, unary: torch.Tensor, tables: torch.Tensor, weight: torch.Tensor | None, call: Call, batch: Batch, name: str) -> torch.Tensor:
+    def forward(
+        ctx: Any, unary: torch.Tensor, tables: torch.Tensor, weight: torch.Tensor | None, call: Call, batch: Batch, name: str
+    ) -> torch.Tensor:
         """Call the backend with views of the tensors."""
         arrays = unary.detach().numpy(), tables.detach().numpy(), None if weight is None else weight.detach().numpy()
         answer = call(*arrays)
@@ -142,7 +146,9 @@ class StructuredModule(nn.Module):
         if graph == "grid" and edge_types == "direction":
             n_edge_types = len(self.offsets)
         elif graph == "chain" and n_edge_types != 1:
-            raise InvalidParameterError(f"n_edge_types is {n_edge_types} for chains, wanted 1; give tables by pairwise= for edges that differ.")
+            raise InvalidParameterError(
+                f"n_edge_types is {n_edge_types} for chains, wanted 1; give tables by pairwise= for edges that differ."
+            )
         self.n_passes, self.tol, self.n_jobs = int(n_passes), float(tol), n_jobs
         self.pairwise = Pairwise(n_labels, potentials, n_edge_types, forbidden, classes)
         self.cache: dict[Any, np.ndarray] = {}
@@ -185,7 +191,9 @@ class StructuredModule(nn.Module):
         packed = (("graphs", graphs), ("edge_index", edge_index), ("batch", batch), ("edge_type", edge_type))
         wrong += [name for name, own in packed if own is not None and self.graph != "graph"]
         if wrong:
-            raise InvalidSampleError(f"{wrong[0]} is given to a layer of graph={self.graph!r}, which has no use for it; wanted none.")
+            raise InvalidSampleError(
+                f"{wrong[0]} is given to a layer of graph={self.graph!r}, which has no use for it; wanted none."
+            )
         if self.graph == "chain":
             found = chains(scores, lengths, mask)
         elif self.graph == "grid":
@@ -193,7 +201,9 @@ class StructuredModule(nn.Module):
         else:
             found = graphs_of(scores, graphs, edge_index, batch, edge_type, mask, self.pairwise.n_edge_types)
         if found.n_labels != self.n_labels:
-            raise InvalidSampleError(f"scores have {found.n_labels} labels (shape {tuple(scores.shape)}), but the layer has n_labels={self.n_labels}.")
+            raise InvalidSampleError(
+                f"scores have {found.n_labels} labels (shape {tuple(scores.shape)}), but the layer has n_labels={self.n_labels}."
+            )
         ids = None if sample_ids is None else [own.item() if isinstance(own, torch.Tensor) else own for own in sample_ids]
         if ids is not None and len(ids) != found.n_examples:
             raise InvalidSampleError(f"sample_ids has {len(ids)} entries, wanted one for each of {found.n_examples} examples.")
@@ -265,7 +275,9 @@ def read_target(reading: Reading, labels: torch.Tensor) -> Target:
         given = found if exists is None else found | ~exists[..., None]
         empty = ~given.any(axis=-1)
         if empty.any():
-            raise InvalidSampleError(f"the set of labels at {np.argwhere(empty)[0].tolist()} is empty, wanted at least one label.")
+            raise InvalidSampleError(
+                f"the set of labels at {np.argwhere(empty)[0].tolist()} is empty, wanted at least one label."
+            )
         single = given.sum(axis=-1) == 1
         own = given.argmax(axis=-1)
         if exists is not None:
@@ -277,7 +289,9 @@ def read_target(reading: Reading, labels: torch.Tensor) -> Target:
     known = own != UNKNOWN if exists is None else (own != UNKNOWN) & exists
     if ((own < 0) | (own >= size))[known].any():
         place = np.argwhere(known & ((own < 0) | (own >= size)))[0]
-        raise InvalidSampleError(f"label {own[tuple(place)]} at {place.tolist()}, wanted 0..{size - 1}, or {UNKNOWN} where unknown.")
+        raise InvalidSampleError(
+            f"label {own[tuple(place)]} at {place.tolist()}, wanted 0..{size - 1}, or {UNKNOWN} where unknown."
+        )
     open_ = ~known if exists is None else exists & ~known
     own = np.where(known, own, 0)
     if not open_.any():

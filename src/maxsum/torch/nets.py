@@ -95,7 +95,9 @@ class Nets:
         self.cache, self.ids = cache, None if cache is None else ids
         self.factors = factors
         if factors is not None and len(factors) != batch.n_examples:
-            raise InvalidSampleError(f"factors are given for {len(factors)} examples, wanted a list of terms for each of {batch.n_examples}.")
+            raise InvalidSampleError(
+                f"factors are given for {len(factors)} examples, wanted a list of terms for each of {batch.n_examples}."
+            )
 
     # ---- problems ------------------------------------------------------------------------------------------------
 
@@ -107,9 +109,13 @@ class Nets:
         if len(tables) > 1 and len(slot) and len(tables) == len(self.slot):  # every edge has its own
             tables, slot = tables[edges], slot - self.slot[edges.start]
         share = np.ones(len(slot)) if weight is None else weight[edges]
-        return self._problem(batch.graphs[j], unary[nodes], tables, slot, share, None if self.factors is None else self.factors[j])
+        return self._problem(
+            batch.graphs[j], unary[nodes], tables, slot, share, None if self.factors is None else self.factors[j]
+        )
 
-    def _problem(self, graph: Graph, unary: np.ndarray, tables: np.ndarray, slot: np.ndarray, share: np.ndarray, factors: Any) -> Problem:
+    def _problem(
+        self, graph: Graph, unary: np.ndarray, tables: np.ndarray, slot: np.ndarray, share: np.ndarray, factors: Any
+    ) -> Problem:
         size = self.batch.n_labels
         states = np.full(graph.n_nodes, size, dtype=np.int32)
         terms = Factors.build(factors, states) if factors is not None else Factors.empty()
@@ -162,7 +168,9 @@ class Nets:
             edges = EdgeTables(batch, self.slot, edge)
         return Answer(value, lower, upper, node, ((1.0, edges),))
 
-    def found(self, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None = None, thorough: bool = False) -> list[Found]:
+    def found(
+        self, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None = None, thorough: bool = False
+    ) -> list[Found]:
         """Answers of all examples; ``thorough`` leaves those without an exact method to all that `maxsum.solve` knows."""
         batch = self.batch
         _check_weights(tables, weight)
@@ -176,7 +184,9 @@ class Nets:
         answers.update(zip(rest, thread_map(run, rest, self.n_jobs), strict=True))
         for j in range(batch.n_examples):
             if not answers[j].score > -np.inf:
-                raise InvalidSampleError(f"example {j}: no labelling was found that is not forbidden (-inf in scores, tables or factors).")
+                raise InvalidSampleError(
+                    f"example {j}: no labelling was found that is not forbidden (-inf in scores, tables or factors)."
+                )
         return [answers[j] for j in range(batch.n_examples)]
 
     def _forests(self, which: list[int], unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None) -> list[Found]:
@@ -270,7 +280,16 @@ class Nets:
         share = np.ones(len(self.slot)) if weight is None else weight
         states = np.full(len(unary), size, dtype=np.int32)
         sums = LogPartition(
-            batch.graphs, batch.node_ptr, batch.edge_ptr, batch.edges, states, self.slot, share, size, each=True, n_jobs=self.n_jobs
+            batch.graphs,
+            batch.node_ptr,
+            batch.edge_ptr,
+            batch.edges,
+            states,
+            self.slot,
+            share,
+            size,
+            each=True,
+            n_jobs=self.n_jobs,
         )
         own = sums.reweighted
         if own is not None and not (np.isfinite(unary).all() and np.isfinite(tables).all()):
@@ -304,7 +323,9 @@ class Nets:
 def _check_weights(tables: np.ndarray, weight: np.ndarray | None) -> None:
     """Refuse weights that would turn a forbidden pair round."""
     if weight is not None and len(weight) and np.isneginf(tables).any() and not (weight > 0).all():
-        raise InvalidSampleError(f"edge_weight holds {weight.min()} beside tables with forbidden pairs (-inf), wanted weights > 0.")
+        raise InvalidSampleError(
+            f"edge_weight holds {weight.min()} beside tables with forbidden pairs (-inf), wanted weights > 0."
+        )
 
 
 def _relaxed(problem: Problem, messages: Messages, temperature: float) -> tuple[np.ndarray, np.ndarray, float]:

@@ -23,7 +23,9 @@ from ..core.parameters import OneOf, WholeNumber, check_value
 from ..core.transitions import forbidden_ends, forbidden_pairs, forbidden_starts
 
 POTENTIALS = ("general", "potts", "associative", "supermodular", "none")
-_START = 0.1  # reward of equal labels before training: small beside scores of a network, and not so small that its gradient vanishes
+_START = (
+    0.1  # reward of equal labels before training: small beside scores of a network, and not so small that its gradient vanishes
+)
 _LEAST = 1e-9  # reward that a table of an estimator may have at least to be written in the parameters of a family: s(-20)
 
 
@@ -46,7 +48,9 @@ class Pairwise(nn.Module):
     starts: torch.Tensor
     ends: torch.Tensor
 
-    def __init__(self, n_labels: int, potentials: str, n_edge_types: int = 1, forbidden: Any = None, classes: Sequence[Any] | None = None):
+    def __init__(
+        self, n_labels: int, potentials: str, n_edge_types: int = 1, forbidden: Any = None, classes: Sequence[Any] | None = None
+    ):
         super().__init__()
         check_value("n_labels", n_labels, WholeNumber(1), "a layer")
         check_value("n_edge_types", n_edge_types, WholeNumber(1), "a layer")
@@ -101,14 +105,18 @@ class Pairwise(nn.Module):
     def set_tables(self, tables: Any) -> None:
         """Start from given tables (n_edge_types, K, K) of this family; what is forbidden stays so."""
         wanted = (self.n_edge_types, self.n_labels, self.n_labels)
-        given = torch.as_tensor(tables.detach().cpu() if isinstance(tables, torch.Tensor) else np.array(tables), dtype=torch.float64)
+        given = torch.as_tensor(
+            tables.detach().cpu() if isinstance(tables, torch.Tensor) else np.array(tables), dtype=torch.float64
+        )
         if tuple(given.shape) != wanted:
             raise InvalidParameterError(f"tables have shape {tuple(given.shape)}, wanted {wanted}.")
         given = torch.where(torch.isneginf(given), 0.0, given)
 
         def inverse(rewards: torch.Tensor) -> torch.Tensor:
             if (rewards < 0).any():
-                raise InvalidParameterError(f"tables are not {self.potentials}: a reward is {float(rewards.min())}, wanted at least 0.")
+                raise InvalidParameterError(
+                    f"tables are not {self.potentials}: a reward is {float(rewards.min())}, wanted at least 0."
+                )
             return torch.log(torch.expm1(rewards.clamp(min=_LEAST, max=30.0))) + (rewards - 30.0).clamp(min=0.0)
 
         if self.potentials == "none":
@@ -126,5 +134,7 @@ class Pairwise(nn.Module):
             if bool((given - torch.diag_embed(rewards)).any()):
                 raise InvalidParameterError(f"tables are not {self.potentials}: an entry off the diagonal is not 0.")
             if self.potentials == "potts" and bool((rewards != rewards[:, :1]).any()):
-                raise InvalidParameterError("tables are not potts: rewards of labels differ, wanted one for all; associative has one for each.")
+                raise InvalidParameterError(
+                    "tables are not potts: rewards of labels differ, wanted one for all; associative has one for each."
+                )
             self.weight.copy_(inverse(rewards[:, 0] if self.potentials == "potts" else rewards))

@@ -150,10 +150,10 @@ def _is_narrower_lifted(problem: Problem, max_cells: float) -> bool:
     """Whether the form with nodes and edges alone can be eliminated within the limits, with far fewer cells than the problem as it is: a count
     over n nodes has a bag of all of them in the one, and partial counts in the other."""
     own = _order(problem, max_cells)
-    if own is not None and all(isinstance(function, Table) for function in problem.factors.functions):
-        # an extra node has as many labels as its factor has tuples: where all are possible, its bags are not smaller
-        if own.cells <= _TUNING.table_cells or not problem.factors.is_hard:
-            return False
+    tables = all(isinstance(function, Table) for function in problem.factors.functions)
+    # an extra node has as many labels as its factor has tuples: where all are possible, its bags are not smaller
+    if own is not None and tables and (own.cells <= _TUNING.table_cells or not problem.factors.is_hard):
+        return False
     if unliftable(problem) or lifted_size(problem) > max_cells:
         return False
     try:
