@@ -80,6 +80,9 @@ FORMS = {
     "messages": {"edge": "f8 2,E,K", "clique": "f8 M,K"},
     "cycles": {"edge": "f8 2,E,K", "clique": "f8 M,K", "cycle_ptr": "i8 U+1 |V", "cycle_edge": "i4 V 0:E", "cycle_turned": "u1 V 0:2",
                "cycle_held": "f8 V,K,K"},
+    "partial": {"edge": "f8 2,E,K", "clique": "f8 M,K", "cycle_ptr": "i8 U+1 |V", "cycle_edge": "i4 V 0:E", "cycle_turned": "u1 V 0:2",
+                "cycle_held": "f8 V,K,K", "part": "i4 Q 0:N", "nodes": "i4 Q 0:Q", "separator_ptr": "i8 Q+1 |S", "separators": "i4 S 0:Q",
+                "tables": "f8 L low"},
     "elimination": {"nodes": "i4 N 0:N", "separator_ptr": "i8 N+1 |S", "separators": "i4 S 0:N", "tables": "f8 L low"},
     "search": {"parent": "i X", "node": "i X", "label": "i X", "relation": "i X 0:4", "message_set": "i X -1:Y", "ptr": "i Y+1 |Z",
                "index": "i Z", "value": "f Z", "passes": "i X 0:256", "effort": "i X 0:27", "level": "f8 - any"},
@@ -89,7 +92,7 @@ FACTORED = (
     "none",
     "messages",
     "elimination",
-    *(f"lifted-{form}" for form in ("messages", "cycles", "elimination", "search")),
+    *(f"lifted-{form}" for form in ("messages", "cycles", "partial", "elimination", "search")),
 )  # with factors
 TRAINING = {
     "header": "u1 H", "node_ptr": "i8 J+1 |N", "edge_ptr": "i8 J+1 |E", "edges": "i4 E,2 0:N", "x_ptr": "i8 N+1 |X", "x_col": "i4 X 0:D",
@@ -744,7 +747,7 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     elif form == "messages":
         messages = np.concatenate([a["edge"].reshape(-1, proven.size), a["clique"], *([a["factor"]] if proven.factors else [])])
         bound = proven.total(proven.tops(messages, proven.arc_consistent(proven.allowed)))
-    elif form == "cycles":
+    elif form in ("cycles", "partial"):
         bound = by_cycles(proven, a)
     elif form == "search":
         bound = by_search(proven, a, score, tolerance, upper)
@@ -789,7 +792,16 @@ def by_cycles(problem: Problem, a: Arrays) -> Value:
         return axes, np.concatenate([tables, *(table[None] for table in own)]), np.append(factors, [-1.0] * len(own))
 
     left.edge, domain = less, problem.arc_consistent(problem.allowed)
-    tops, total = left.tops(np.concatenate([a["edge"].reshape(-1, problem.size), a["clique"]]), domain), 0
+    messages = np.concatenate([a["edge"].reshape(-1, problem.size), a["clique"]])
+    tops, total, inside = left.tops(messages, domain), 0, Fraction(0)
+    if tops is not None and "part" in a:
+        part, inner = a["part"], np.isin(problem.edges, a["part"]).all(axis=1).reshape(-1)
+        need((np.diff(part) > 0).all() and not len(problem.cliques), "the part is not in order, or there are cliques.")
+        tops[0] = [own for v, own in enumerate(tops[0]) if v not in set(part.tolist())]
+        tops[1] = [own for e, own in enumerate(tops[1]) if not inner[e]]
+        inside = by_elimination(cut_out(left, part, np.flatnonzero(inner), messages, domain), a)
+        if not isinstance(inside, Fraction):
+            return inside
     for first, last in pairwise(ptr.tolist()):
         need(last - first > 1 and (end[first:last] == np.roll(begin[first:last], -1)).all(), "a cycle is broken.")
         own = [np.flatnonzero(domain[v]).tolist() for v in begin[first:last]]
@@ -805,7 +817,28 @@ def by_cycles(problem: Problem, a: Arrays) -> Value:
                     steps[start, m] = max(longer, steps.get((start, m), longer))
             walks = steps
         total += max(value for (start, k), value in walks.items() if start == k)
-    return -math.inf if tops is None else problem.total([*tops, [total]])
+    return -math.inf if tops is None else problem.total([*tops, [total]]) + inside
+
+
+def cut_out(left: Problem, part: np.ndarray, inner: np.ndarray, messages: np.ndarray, domain: np.ndarray) -> Problem:
+    """Section "Partial search": the problem of a part of the nodes and the edges between them; messages of other edges go to its nodes."""
+    own, border = copy.copy(left), np.setdiff1d(np.arange(2 * left.n_edges), np.concatenate([inner, left.n_edges + inner]))
+
+    def node(i: int) -> Part:
+        v = int(part[i])
+        axes, tables, factors = left.node(v)
+        less = messages[np.intersect1d(left.at[v], border)]
+        lost = np.where(domain[v], 0.0, -np.inf)[None, : tables.shape[1]]
+        return (
+            axes,
+            np.concatenate([tables, less[:, : tables.shape[1]], lost]),
+            np.concatenate([factors, -np.ones(len(less)), [1.0]]),
+        )
+
+    edges = np.searchsorted(part, left.edges[inner])
+    Terms.__init__(own, edges, left.states[part], node, lambda e: left.edge(int(inner[e])), ([], left.reward[:0]))
+    own.offset = 0.0
+    return own
 
 
 def by_elimination(problem: Problem, a: Arrays) -> Value:

@@ -69,7 +69,7 @@ def test_the_stages_of_solve_share_what_is_left(time, monkeypatch):
             return super().solve(problem, init, callback, gap=gap)
 
     monkeypatch.setattr(dispatch, "BranchAndBound", Recorder)
-    monkeypatch.setattr(dispatch.TightenedTRWS, "supports", lambda self, problem: False)
+    monkeypatch.setattr(dispatch.PartialSearch, "supports", lambda self, problem: False)
     problem = frustrated(16)
     ms.solve(problem, time_limit=10.0, callback=once(lambda: time.passes(4.0)))
     assert limits == [6.0]

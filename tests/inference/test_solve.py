@@ -110,7 +110,7 @@ def test_a_large_problem_that_stalls_is_searched_locally_alone(monkeypatch):
     rng, graph = np.random.default_rng(0), ms.Graph.grid(40, 40)
     problem = problem_of(graph, 3, rng.normal(size=(graph.n_edges, 3, 3)))
     monkeypatch.setattr(dispatch, "BranchAndBound", lambda **_: pytest.fail("an exact search was begun"))
-    monkeypatch.setattr(dispatch.TightenedTRWS, "supports", lambda self, problem: False)  # which would close the gap
+    monkeypatch.setattr(dispatch.PartialSearch, "supports", lambda self, problem: False)  # which would close the gap
     result = ms.solve(problem)
     assert result.solver == "LocalSearch" and result.termination == "stalled" and "time limit" not in result.message
     assert result.gap < 0.7 * TRWS().solve(problem).gap
@@ -138,8 +138,8 @@ def test_hard_constraints_of_a_large_problem_are_searched():
 
 def test_elimination_comes_where_search_does_not_end(monkeypatch):
     problem = spin_glass(18)
-    assert ms.solve(problem).solver == "TightenedTRWS"
-    monkeypatch.setattr(dispatch.TightenedTRWS, "supports", lambda self, problem: False)
+    assert ms.solve(problem).solver == "PartialSearch"
+    monkeypatch.setattr(dispatch.PartialSearch, "supports", lambda self, problem: False)
     result = ms.solve(problem_like(problem))
     assert result.solver == "JunctionTree" and result.guarantee == "optimal"
     assert TRWS().solve(problem).relative_gap > 0.1
@@ -154,7 +154,7 @@ def problem_like(problem):
 
 def test_elimination_is_not_begun_where_it_takes_too_long(tune, monkeypatch):
     tune(dispatch, search_seconds=0.3)
-    monkeypatch.setattr(dispatch.TightenedTRWS, "supports", lambda self, problem: False)
+    monkeypatch.setattr(dispatch.PartialSearch, "supports", lambda self, problem: False)
     result = ms.solve(spin_glass(18))
     assert result.solver != "JunctionTree" and result.termination == "stalled"
 

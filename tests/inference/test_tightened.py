@@ -194,7 +194,7 @@ def test_solve_takes_cycles_before_it_searches():
     graph = ms.Graph.grid(12, 12)
     problem = ms.Problem(graph, rng.normal(size=(144, 4)), rng.normal(size=(graph.n_edges, 4, 4)))
     result = ms.solve(problem)
-    assert result.guarantee == "optimal" and result.solver == "TightenedTRWS"
+    assert result.guarantee == "optimal" and result.solver == "PartialSearch"
     assert "cycles" in result.message
 
 

@@ -7,6 +7,7 @@ from .exact.exhaustive import Exhaustive
 from .exact.junction import JunctionTree
 from .exact.lp_search import LPSearch
 from .exact.maxflow import MaxFlow
+from .exact.partial import PartialSearch
 from .exact.search import BranchAndBound
 from .exact.toulbar2 import Toulbar2
 from .exact.tree import TreeDP
@@ -37,6 +38,7 @@ __all__ = [
     "LinearProgram",
     "LocalSearch",
     "MaxFlow",
+    "PartialSearch",
     "QPRelaxation",
     "Solver",
     "TightenedTRWS",

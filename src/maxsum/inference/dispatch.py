@@ -20,11 +20,11 @@ from .exact.elimination import FlatOrder
 from .exact.junction import JunctionTree, affordable_order, elimination_seconds, has_small_width, is_surely_wide
 from .exact.lp_search import LPSearch
 from .exact.maxflow import MaxFlow
+from .exact.partial import PartialSearch
 from .exact.search import BranchAndBound
 from .exact.tree import TreeDP
 from .moves.local_search import LocalSearch
 from .registry import SOLVERS
-from .relaxations.tightened import TightenedTRWS
 from .relaxations.trws import TRWS
 
 
@@ -126,7 +126,7 @@ def solve(
     3. supermodular tables (two labels, or ordered ones): `MaxFlow`;
     4. small width: `JunctionTree`, unless the problem is small and dense (few pairs of labels, bags of many cells), where `BranchAndBound`
        ends sooner;
-    5. otherwise `TRWS`, then, if the gap is still open, `TightenedTRWS` (problems of nodes and edges) or `LPSearch` (problems with
+    5. otherwise `TRWS`, then, if the gap is still open, `PartialSearch` (problems of nodes and edges) or `LPSearch` (problems with
        factors that are not too large); then
        `JunctionTree` if its tables fit in a quarter of the memory that is left and it is estimated to end in time, after
        `BranchAndBound` has had as long as that; otherwise `BranchAndBound`, which shares its time with `LocalSearch`, or, on
@@ -246,9 +246,9 @@ class _Stages:
         self.why += f": TRWS left a gap of {best.gap:.3g}"
         if self.clock.limit is None:
             self.rest = Clock(_TUNING.search_seconds)
-        if not len(problem.factors) and TightenedTRWS().supports(problem):
+        if not len(problem.factors) and PartialSearch().supports(problem):
             seconds = _TUNING.tighten_share * self.rest.left
-            tight = TightenedTRWS(time_limit=seconds if self.clock.limit is not None else min(seconds, _TUNING.tighten_seconds))
+            tight = PartialSearch(time_limit=seconds if self.clock.limit is not None else min(seconds, _TUNING.tighten_seconds))
             lp = tight.solve(problem, best, self.callback, gap=self.gap)
             self.passes, best = best, _better(problem, best, lp)
             self.why += f", cycles one of {lp.gap:.3g}"

@@ -8,6 +8,7 @@ from .exact.exhaustive import Exhaustive
 from .exact.junction import JunctionTree
 from .exact.lp_search import LPSearch
 from .exact.maxflow import MaxFlow
+from .exact.partial import PartialSearch
 from .exact.search import BranchAndBound
 from .exact.toulbar2 import Toulbar2
 from .exact.tree import TreeDP
@@ -31,6 +32,7 @@ SOLVERS: dict[str, type[Solver]] = {
         JunctionTree,
         TRWS,
         TightenedTRWS,
+        PartialSearch,
         BranchAndBound,
         LPSearch,
         LinearProgram,

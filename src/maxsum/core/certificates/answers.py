@@ -7,7 +7,7 @@ index ranges must be exactly those that the problem calls for, and nothing much 
 member              type, shape            meaning
 ==================  =====================  ========================================================================
 ``answer``          int64, ()              version of the format, 2; version 1 is read too
-``form``            uint8, (n,)            ASCII: ``none``, ``messages``, ``cycles``, ``elimination``, ``search`` or ``quadratic``
+``form``            uint8, (n,)            ASCII: ``none``, ``messages``, ``cycles``, ``partial``, ``elimination``, ``search`` or ``quadratic``
 ``solver``          uint8, (n,)            UTF-8: who found it
 ``score, bound``    float64, ()            the claims
 ``guarantee``       uint8, (n,)            ASCII: the claim in a word, a `Guarantee` (not in version 1)
@@ -18,6 +18,8 @@ member              type, shape            meaning
 ``cycle_edge``      int32, (L,)            edge of each place,
 ``cycle_turned``    uint8, (L,)            1 if it is gone through from its second node to its first,
 ``cycle_held``      float64, (L, K, K)     and the part of its table that the cycle has
+``part``            int32, (Q,)            form partial, beside all of cycles and elimination: the nodes that the elimination, with their
+                                           numbers in this list, is about
 ``edge, mu``        float64                form quadratic: (2, E, K) and (N, K)
 ``nodes``           int32, (N,)            form elimination: the order
 ``separator_ptr``   int64, (N + 1,)        separator of ``nodes[i]``: ``separators[separator_ptr[i]:separator_ptr[i + 1]]``
@@ -55,6 +57,7 @@ from ..validation import LARGEST, as_labels
 from .base import Certificate, EliminationCertificate, MessageCertificate, Verification
 from .cycles import CycleCertificate
 from .lifted import LiftedCertificate
+from .partial import PartialCertificate, split
 from .quadratic import QPCertificate
 from .scale import score_rounding
 from .search import MAX_EFFORT, MAX_PASSES, SearchCertificate
@@ -74,11 +77,29 @@ _FORMS: dict[str, set[str]] = {
     "none": set(),
     "messages": {"edge", "clique"},
     "cycles": {"edge", "clique", "cycle_ptr", "cycle_edge", "cycle_turned", "cycle_held"},
+    "partial": {
+        "edge",
+        "clique",
+        "cycle_ptr",
+        "cycle_edge",
+        "cycle_turned",
+        "cycle_held",
+        "part",
+        "nodes",
+        "separator_ptr",
+        "separators",
+        "tables",
+    },
     "elimination": {"nodes", "separator_ptr", "separators", "tables"},
     "search": {*_BOXES, "ptr", "index", "value", "level"},
     "quadratic": {"edge", "mu"},
 }
-_OF_FACTORS = ("none", "messages", "elimination", *(_LIFTED + form for form in ("messages", "cycles", "elimination", "search")))
+_OF_FACTORS = (
+    "none",
+    "messages",
+    "elimination",
+    *(_LIFTED + form for form in ("messages", "cycles", "partial", "elimination", "search")),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +203,9 @@ def _certificate_arrays(certificate: Certificate | None) -> tuple[str, dict[str,
             "cycle_turned": certificate.turned.astype("|u1"),
             "cycle_held": _doubles(certificate.held),
         }
+    if isinstance(certificate, PartialCertificate):
+        outer, inner = _certificate_arrays(certificate.outer)[1], _certificate_arrays(certificate.inner)[1]
+        return "partial", {**outer, **inner, "part": certificate.part.astype("<i4")}
     if isinstance(certificate, LiftedCertificate):
         form, arrays = _certificate_arrays(certificate.inner)
         return _LIFTED + form, arrays
@@ -303,7 +327,13 @@ class _Reader:
             if len(self.problem.factors):
                 parts.append(self.array("factor", "<f8", empty.factor.shape))
             return MessageCertificate(self.problem.as_messages(tuple(parts)))
-        readers = {"cycles": self.cycles, "elimination": self.elimination, "search": self.search, "quadratic": self.quadratic}
+        readers = {
+            "cycles": self.cycles,
+            "partial": self.partial,
+            "elimination": self.elimination,
+            "search": self.search,
+            "quadratic": self.quadratic,
+        }
         return readers[form]() if form in readers else None
 
     def cycles(self) -> CycleCertificate:
@@ -316,6 +346,14 @@ class _Reader:
         certificate = CycleCertificate(messages, ptr, edge, turned, held)
         certificate.check(self.problem)
         return certificate
+
+    def partial(self) -> PartialCertificate:
+        outer, part, whole = self.cycles(), self.array("part", "<i4", (None,)).astype(np.int64), self.problem
+        self.problem = split(whole, outer, part).part
+        try:
+            return PartialCertificate(outer, part, self.elimination())
+        finally:
+            self.problem = whole
 
     def elimination(self) -> EliminationCertificate:
         n = self.problem.n_nodes

@@ -111,6 +111,12 @@ def slack(problem: Problem, messages: Messages, labels: np.ndarray, domain: np.n
     return _evaluate(problem, messages, arc_consistent(problem) if domain is None else domain, labels)
 
 
+def term_tops(problem: Problem, messages: Messages, domain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Maxima of all nodes and edges over the labels in ``domain``, in centred scores and rounded up."""
+    terms = _evaluate(problem, messages, domain, None)
+    return terms.node, terms.edge
+
+
 def _centred(problem: Problem, domain: np.ndarray) -> np.ndarray:
     scores = np.where(domain, problem.unary, -np.inf)
     top = row_max(scores)

@@ -8,7 +8,7 @@ below a maximum by more than both can be off is never it, and one or two entries
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -109,23 +109,39 @@ def exact_height(
 
     ``-inf`` if a node or an edge has nothing left; a gap of ``inf`` if the labelling lies outside.
     """
-    terms = ExactTerms(problem, *messages)
-    if problem.n_nodes and not domain.any(axis=1).all():
+    found = exact_maxima(problem, messages, domain)
+    if found is None:
         return float("-inf"), float("inf")
-    node = _node_maxima(terms, messages, domain)
-    edge = _edge_maxima(terms, messages, domain)
-    if edge is None:
-        return float("-inf"), float("inf")
-    clique = _clique_maxima(terms, messages, domain)
-    factor = problem.factors.exact_tops(messages.factor, domain, terms.integers)
-    if factor is None:
-        return float("-inf"), float("inf")
+    terms, node, edge, clique, factor = found
     top = int(terms.integers([problem.offset])[0]) + _sum(node) + _sum(edge) + _sum(clique) + sum(factor)
     if labels is None:
         return top * terms.unit, float("nan")
     if not np.isfinite(problem.score(labels)) or not domain[np.arange(problem.n_nodes), labels].all():
         return float("inf"), float("inf")
     return top * terms.unit, top * terms.unit - terms.score(labels)
+
+
+class Maxima(NamedTuple):
+    """Exact maxima of all terms, as integers in the unit of ``terms``."""
+
+    terms: ExactTerms
+    node: np.ndarray
+    edge: np.ndarray
+    clique: np.ndarray
+    factor: Any
+
+
+def exact_maxima(problem: Problem, messages: Messages, domain: np.ndarray) -> Maxima | None:
+    """The maximum of every term over the labels of ``domain``; None if a term has nothing left."""
+    terms = ExactTerms(problem, *messages)
+    if problem.n_nodes and not domain.any(axis=1).all():
+        return None
+    node = _node_maxima(terms, messages, domain)
+    edge = _edge_maxima(terms, messages, domain)
+    factor = problem.factors.exact_tops(messages.factor, domain, terms.integers)
+    if edge is None or factor is None:
+        return None
+    return Maxima(terms, node, edge, _clique_maxima(terms, messages, domain), factor)
 
 
 def _sum(values: np.ndarray) -> int:

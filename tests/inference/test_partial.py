@@ -1,0 +1,109 @@
+"""PartialSearch: parts that are eliminated, an outside that agrees, and proofs that are refused when they are changed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import maxsum as ms
+from maxsum import check
+from maxsum.core.certificates.answers import read_answer, save_answer
+from maxsum.core.certificates.cycles import CycleCertificate
+from maxsum.core.certificates.partial import PartialCertificate, split
+from maxsum.core.errors import CertificateError
+from maxsum.inference import Exhaustive, JunctionTree, PartialSearch, TightenedTRWS
+from tests.inference.test_tightened import random_problem, spin_glass
+
+
+def no_cycles(problem, messages):
+    k = problem.n_labels
+    empty = np.zeros(0, dtype=np.int32)
+    return CycleCertificate(messages, np.zeros(1, dtype=np.int64), empty, empty.astype(np.int8), np.zeros((0, k, k)))
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_any_part_with_any_messages_gives_a_bound(hard):
+    """Certificates made of random messages, cycles of a run and random parts: never below the optimum, in floats and exactly."""
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        problem = random_problem(seed, hard)
+        known = Exhaustive().solve(problem)
+        if known.labels is None:
+            continue
+        tight = TightenedTRWS().solve(problem).certificate
+        zero = problem.zero_messages()
+        random = ms.core.problem.Messages(rng.normal(size=zero.edge.shape), zero.clique)
+        outer = tight if isinstance(tight, CycleCertificate) else no_cycles(problem, random)
+        part = np.flatnonzero(rng.random(problem.n_nodes) < 0.5)
+        inner = JunctionTree().solve(split(problem, outer, part).part).certificate
+        proof = PartialCertificate(outer, part, inner)
+        room = 1e-9 * max(1.0, abs(known.score))
+        assert proof.bound(problem) >= known.score - room
+        found, exact = proof.verify(problem, known.labels), proof.verify(problem, known.labels, exact=True)
+        assert found.bound >= known.score - room
+        assert exact.bound >= known.score - room
+        assert exact.gap <= found.gap + room
+
+
+def test_the_part_of_all_nodes_is_the_elimination_and_no_part_the_messages():
+    problem = spin_glass(4, 0)
+    outer = no_cycles(problem, problem.zero_messages())
+    optimum = JunctionTree().solve(problem)
+    everything = np.arange(problem.n_nodes)
+    inner = JunctionTree().solve(split(problem, outer, everything).part).certificate
+    assert PartialCertificate(outer, everything, inner).verify(problem, optimum.labels).optimal
+    nothing = np.zeros(0, dtype=np.int64)
+    inner = JunctionTree().solve(split(problem, outer, nothing).part).certificate
+    assert PartialCertificate(outer, nothing, inner).bound(problem) == pytest.approx(problem.bound(problem.zero_messages()))
+
+
+def proven_by_parts(seed=0):
+    """A Potts grid after a single round over its cycles, which leaves a part open."""
+    rng = np.random.default_rng(seed)
+    problem = ms.Problem(ms.Graph.grid(12, 12), rng.normal(size=(144, 3)), 0.7 * np.eye(3))
+    result = PartialSearch(max_iter=1).solve(problem)
+    assert isinstance(result.certificate, PartialCertificate)
+    return problem, result
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 9])
+def test_parts_close_what_cycles_leave_open_and_are_checked(seed, tmp_path):
+    problem, result = proven_by_parts(seed)
+    assert TightenedTRWS(max_iter=1).solve(problem).guarantee != "optimal" == result.guarantee
+    assert result.score == pytest.approx(JunctionTree().solve(problem).score, abs=1e-9)
+    assert 0 < len(result.certificate.part) < problem.n_nodes
+    assert result.verify(problem).optimal
+    assert result.certificate.verify(problem, result.labels, exact=True).optimal
+    problem.save(tmp_path / "p.npz")
+    save_answer(tmp_path / "a.npz", result)
+    assert read_answer(tmp_path / "a.npz", problem).verify(problem).optimal
+    assert all(claim.holds for claim in check.check_answer(str(tmp_path / "p.npz"), str(tmp_path / "a.npz")))
+
+
+def test_changed_parts_are_refused_or_prove_less(tmp_path):
+    problem, result = proven_by_parts()
+    proof = result.certificate
+    fewer = replace(proof, part=proof.part[:-1])
+    tables = tuple(np.asarray(table) - 0.5 for table in proof.inner.tables)
+    lower = replace(proof, inner=replace(proof.inner, tables=tables))
+    messages = proof.outer.left_messages
+    moved = ms.core.problem.Messages(messages.edge + np.random.default_rng(0).normal(size=messages.edge.shape), messages.clique)
+    other = replace(proof, outer=replace(proof.outer, left_messages=moved))
+    backwards = replace(proof, part=proof.part[::-1])
+    for changed in (fewer, backwards):
+        with pytest.raises(CertificateError):
+            changed.verify(problem, result.labels, bound=result.bound, guarantee="optimal")
+    problem.save(tmp_path / "p.npz")
+    for changed in (lower, other):
+        assert changed.bound(problem) >= result.score - 1e-9
+    with pytest.raises(CertificateError):
+        other.verify(problem, result.labels, bound=result.bound, guarantee="optimal")
+    save_answer(tmp_path / "a.npz", replace(result, certificate=other))
+    assert not all(claim.holds for claim in check.check_answer(str(tmp_path / "p.npz"), str(tmp_path / "a.npz")))
+
+
+def test_problems_with_cliques_are_refused_by_name():
+    problem = ms.Problem(ms.Graph.complete(4), np.zeros((4, 2)), np.eye(2), cliques=[([0, 1, 2], [1.0, 1.0])])
+    assert not PartialSearch().supports(problem)
+    with pytest.raises(ms.core.errors.UnsupportedProblemError, match="clique"):
+        PartialSearch().solve(problem)
