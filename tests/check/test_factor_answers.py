@@ -107,7 +107,7 @@ def test_messages_that_were_raised_prove_less_than_is_claimed(form: str, part: s
     """One number more: the bound that follows is another one, and still none that is violated."""
     problem, _, paths, members = written(form, tmp_path)
     best, refused = ms.solve(problem).score, 0
-    places = range(0, members[part].size, 2)
+    places = range(0, members[part].size, 4)
     for place in places:
         changed = members[part].copy()
         changed.reshape(-1)[place] += 3.0
@@ -178,7 +178,7 @@ def test_a_problem_that_arc_consistency_refutes_has_no_lifted_form(tmp_path: Pat
 
 def test_honest_answers_of_random_problems_are_accepted(tmp_path: Path) -> None:
     paths, seen = (tmp_path / "p.npz", tmp_path / "a.npz"), set()
-    for seed in range(24):
+    for seed in range(14):
         problem, _ = factor_case(seed, kind=(2, 2, None, 3)[seed % 4], forbidden=0.4, hard=0.3, n_nodes=(3, 7), n_labels=(2, 4))
         problem.save(paths[0])
         for solver in ("LinearProgram", "JunctionTree", "BranchAndBound", "TRWS"):

@@ -28,6 +28,8 @@ families = pytest.mark.parametrize("family", FAMILIES)
 def supported(name: str, family: str, seeds: range):
     """Cases of a family that the solver takes; what it refuses must be refused properly."""
     solver = solver_of(name)
+    if name == "Toulbar2" and family.startswith("factor"):  # a process for each call
+        seeds = seeds[: len(seeds) // 3]
     for seed in seeds:
         case = make(family, seed)
         support = solver.supports(case.problem)

@@ -140,7 +140,7 @@ def test_supports_are_what_some_labelling_inside_has(kind: int) -> None:
 @kinds
 def test_lifts_have_the_same_scores(kind: int) -> None:
     """Over all labels of the extra nodes: one choice of theirs gives the score, and all others what is forbidden."""
-    for _, shape, function, table in drawn(kind, 40):
+    for _, shape, function, table in drawn(kind, 25):
         form, n = function.lift(tuple(shape)), len(shape)
         assert max(map(len, form.unary), default=0) <= max(function.lift_cells(tuple(shape)), 1)
         for cell in np.ndindex(*table.shape):
@@ -274,7 +274,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ms.factors.Linear([]), "no nodes"),
     (lambda: ms.factors.Linear([[0.5, 1.0]]), "wanted integers"),
     (lambda: ms.factors.Linear([[0, 2**41]]), r"2\*\*40"),
-    (lambda: ms.factors.Linear([2 ** np.arange(24) for _ in range(24)], 0, 2**20), "divide weights"),
+    (lambda: ms.factors.Linear([500**i * np.arange(400) for i in range(4)]), "divide weights"),
 ]
 
 

@@ -68,7 +68,7 @@ def test_exact_sums_match_their_references(name: str, uai_2014: Path) -> None:
     assert check_sum(named(uai_2014, "PR", name), None)
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", ["Pedigree_13", "Promedus_15", "Promedus_27", "Promedus_33", "Segmentation_11"])
 def test_exact_marginals_match_their_references(name: str, uai_2014: Path) -> None:
     """To the six decimals that are printed."""
     path = named(uai_2014, "MAR", name)

@@ -426,8 +426,8 @@ def _with_factors(
     rng: np.random.Generator, n_labels: int, hard: float, offset: float = 0.0, **options: Any
 ) -> tuple[Problem, Raw]:
     """Nodes of unequal label counts, some edges, and up to four factors."""
-    n = int(rng.integers(2, 6))
-    states = [int(k) for k in rng.integers(1, n_labels + 1, size=n)]
+    n = int(rng.integers(3, 6))
+    states = [min(int(k), n_labels) for k in rng.integers(1, n_labels + 3, size=n)]
     edges = shuffle(rng, random_edges(rng, n, 0.3))
     unary, tables = _normal(rng, states, edges)
     _forbid(rng, unary, tables, 0.1 if hard else 0.0)
@@ -447,7 +447,7 @@ def factor_tables(rng):
 def factors_mixed(rng):
     """Every kind of function, whole numbers in a third; about every fifth problem is infeasible."""
     whole = bool(rng.random() < 0.3)
-    return _with_factors(rng, 4, 0.15, offset=float(rng.integers(9)) if whole else float(rng.normal()), whole=whole)
+    return _with_factors(rng, 4, 0.1, offset=float(rng.integers(9)) if whole else float(rng.normal()), whole=whole)
 
 
 @family

@@ -22,7 +22,7 @@ import numpy as np
 from ...core.certificates.base import EliminationCertificate
 from ...core.certificates.elimination_order import EliminationOrder
 from ...core.certificates.scale import edge_centres, table_centres
-from ...core.errors import UnsupportedProblemError
+from ...core.errors import InfeasibleError, UnsupportedProblemError
 from ...core.factors.lifting import lift, unliftable
 from ...core.problem import Problem
 from ..exact.junction import narrow_order
@@ -71,7 +71,12 @@ def without_factors(problem: Problem) -> Problem:
             f"sums over labellings need small width, or factors that nodes and edges can express: this one {reason}. "
             "Condition on nodes of the factor, or split it."
         )
-    return lift(problem).problem
+    try:
+        return lift(problem).problem
+    except InfeasibleError:
+        raise InfeasibleError(
+            "no labelling satisfies the hard constraints of the problem: arc consistency leaves a node without labels."
+        ) from None
 
 
 class BagSums:
