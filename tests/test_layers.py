@@ -1,5 +1,5 @@
-"""Who may import whom: core <- kernels <- executors, qp <- inference <- models, losses <- learning <- shards, parts, estimators <- storage
-<- experiments <- cli. Inside learning: certificate, result <- oracles <- proofs <- dual <- objectives <- driver <- learners <- paths; imports
+"""Who may import whom: core <- kernels <- executors, qp <- inference <- models, losses <- learning <- shards, parts, estimators <- storage,
+torch <- experiments <- cli. Inside learning: certificate, result <- oracles <- proofs <- dual <- objectives <- driver <- learners <- paths; imports
 for types alone (under TYPE_CHECKING) may point anywhere in there.
 
 `metrics` and `datasets` stand beside the estimators; `metrics` uses nothing but core, `datasets` core and the samples of models.
@@ -31,6 +31,7 @@ LAYERS = (
     "parts",
     "estimators",
     "storage",
+    "torch",
     "metrics",
     "datasets",
     "plotting",
@@ -77,6 +78,7 @@ MAY_IMPORT_LAYERS = {
     "parts": _BELOW_ESTIMATORS | {"parts"},
     "estimators": {"core", "executors", "inference", "models", "losses", "learning", "metrics", "shards", "estimators"},
     "storage": {"core", "inference", "models", "losses", "learning", "shards", "estimators", "storage", "maxsum"},
+    "torch": _BELOW_ESTIMATORS | {"graphs", "estimators", "torch"},
     "metrics": {"core"},
     "datasets": {"core", "models", "shards", "datasets"},
     "plotting": {"core", "plotting"},
@@ -100,6 +102,7 @@ MAY_IMPORT_PACKAGES = {
     "parts": {"numpy", "scipy"},
     "estimators": {"numpy", "scipy", "sklearn"},
     "storage": {"numpy"},
+    "torch": {"numpy", "torch"},
     "metrics": {"numpy"},
     "datasets": {"numpy", "scipy", "PIL", "sklearn", "pyarrow"},
     "plotting": {"numpy", "scipy", "matplotlib"},

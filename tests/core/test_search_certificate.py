@@ -11,7 +11,7 @@ import pytest
 import maxsum as ms
 from maxsum.core.certificates.answers import read_answer, save_answer
 from maxsum.core.certificates.exact import lowest_exponent, to_integers
-from maxsum.core.certificates.search import SearchCertificate
+from maxsum.core.certificates.search.certificate import SearchCertificate
 from maxsum.core.errors import MaxsumError
 from maxsum.inference import BranchAndBound
 

@@ -125,3 +125,28 @@ def on_graph(graph: ms.Graph, n_labels: int, seed: Seed = 0) -> ms.Problem:
 def random_messages(problem: ms.Problem, rng: np.random.Generator, scale: float = 1.0) -> ms.Messages:
     zero = problem.zero_messages()
     return ms.Messages(*(scale * rng.normal(size=part.shape) for part in zero))
+
+
+def dense_problem(seed, hard=False, whole=False):
+    """A dense random graph of 4 to 7 nodes with uneven numbers of labels and weights."""
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(4, 8)), int(rng.integers(2, 4))
+    pairs = [(i, j) for i in range(n) for j in range(i + 1, n) if rng.random() < 0.85 or j == i + 1]
+    states = rng.integers(1, k + 1, size=n)
+    states[0] = k
+    unary = np.where(np.arange(k) < states[:, None], rng.normal(size=(n, k)), -np.inf)
+    tables = rng.normal(size=(len(pairs), k, k)) * rng.choice([1.0, 100.0])
+    if hard:
+        tables[rng.random(tables.shape) < 0.15] = -np.inf
+    if whole:
+        unary, tables = np.round(unary), np.round(tables)
+    weight = np.ones(len(pairs)) if whole else rng.choice([0.5, 1.0, 2.0], size=len(pairs))
+    return ms.Problem(ms.Graph.from_edges(pairs, n), unary, tables, edge_weight=weight, n_states=states)
+
+
+def spin_glass(side, seed):
+    rng = np.random.default_rng(seed)
+    graph = ms.Graph.grid(side, side)
+    return ms.Problem(
+        graph, rng.normal(size=(side * side, 2)) * 0.1, np.eye(2), edge_weight=rng.choice([-1.0, 1.0], graph.n_edges)
+    )

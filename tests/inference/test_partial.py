@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from factories.problems import dense_problem, spin_glass
 
 import maxsum as ms
 from maxsum import check
@@ -12,7 +13,6 @@ from maxsum.core.certificates.cycles import CycleCertificate
 from maxsum.core.certificates.partial import PartialCertificate, split
 from maxsum.core.errors import CertificateError
 from maxsum.inference import Exhaustive, JunctionTree, PartialSearch, TightenedTRWS
-from tests.inference.test_tightened import random_problem, spin_glass
 
 
 def no_cycles(problem, messages):
@@ -26,7 +26,7 @@ def test_any_part_with_any_messages_gives_a_bound(hard):
     """Certificates made of random messages, cycles of a run and random parts: never below the optimum, in floats and exactly."""
     rng = np.random.default_rng(0)
     for seed in range(20):
-        problem = random_problem(seed, hard)
+        problem = dense_problem(seed, hard)
         known = Exhaustive().solve(problem)
         if known.labels is None:
             continue

@@ -8,7 +8,7 @@ import pytest
 from factories.problems import dense
 
 import maxsum as ms
-from maxsum.core.certificates.search import SearchCertificate
+from maxsum.core.certificates.search.certificate import SearchCertificate
 from maxsum.inference import TRWS, BranchAndBound, Exhaustive, JunctionTree
 from maxsum.inference.exact import search
 from maxsum.inference.exact.search import _room

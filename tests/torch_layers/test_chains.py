@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch==2.13.0")
 
+from factories.layers import shuffled  # noqa: E402
+from reference import enumerated_torch as enumerated  # noqa: E402
+
 import maxsum as ms  # noqa: E402
 from maxsum.torch import CRFLoss, PerturbedFenchelYoung, PseudoLikelihood, SmoothedHinge, StructuredHinge, decode  # noqa: E402
-
-from reference import enumerated_torch as enumerated  # noqa: E402
 
 B, T, K = 4, 4, 3
 LENGTHS = torch.tensor([4, 2, 1, 3])
@@ -22,15 +25,6 @@ def data(seed=0, dtype=torch.float64):
     own = torch.Generator().manual_seed(seed)
     scores = torch.randn(B, T, K, generator=own, dtype=dtype).requires_grad_()
     return scores, torch.randint(0, K, (B, T), generator=own)
-
-
-def shuffled(layer, seed=1):
-    own = torch.Generator().manual_seed(seed)
-    layer = layer.double()
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=own, dtype=torch.float64))
-    return layer
 
 
 def reference(layer, loss, scores, labels, lengths=LENGTHS):
@@ -146,8 +140,10 @@ def test_perturbed_loss_is_the_mean_over_draws():
     layer, (scores, labels) = shuffled(PerturbedFenchelYoung(K, noise=0.5, n_draws=5, random_state=7)), data()
     draws = 0.5 * torch.from_numpy(noise_of((B, T, K), 5, 7))
 
-    def mean(u, e, t, y, b=iter(range(B))):
-        each = next(b)
+    chain = iter(range(B))
+
+    def mean(u, e, t, y):
+        each = next(chain)
         own = [enumerated.scores(u + draw[each, : len(u)], e, t)[1].amax() for draw in draws]
         every, total = enumerated.scores(u, e, t)
         return torch.stack(own).mean() - enumerated.truth_score(every, total, enumerated.sets(y, K), torch.amax)
@@ -232,7 +228,7 @@ def test_forbidden_transitions_have_no_weight(kind):
     strong[:, :, 2] += 50.0  # I-X everywhere would be best
     found = decode(strong, layer, lengths=LENGTHS).labels
     for row, n in zip(found.tolist(), LENGTHS.tolist(), strict=True):
-        assert row[0] != 2 and (0, 2) not in zip(row[: n - 1], row[1:n], strict=True)
+        assert row[0] != 2 and (0, 2) not in pairwise(row[:n])
     with pytest.raises(ms.InvalidSampleError, match=r"example 1 .*'I-X' follows 'O' at position 2"):
         layer(scores, torch.tensor([[0, 1, 2, 2], [1, 0, 2, 0], [1, 2, 2, 0], [0, 0, 0, 1]]))
     with pytest.raises(ms.InvalidSampleError, match=r"example 0 .*begin with 'I-X'"):

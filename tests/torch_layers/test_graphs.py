@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch==2.13.0")
 
+from factories.layers import shuffled  # noqa: E402
 from reference import enumerated_torch as enumerated  # noqa: E402
 
 import maxsum as ms  # noqa: E402
@@ -30,15 +31,6 @@ def losses(size=K):
         SmoothedHinge: lambda u, e, t, y: enumerated.smoothed(u, e, t, enumerated.sets(y, size), hamming(size), 1.0),
         PseudoLikelihood: enumerated.pseudo,
     }
-
-
-def shuffled(layer, seed=1, scale=1.0):
-    own = torch.Generator().manual_seed(seed)
-    layer = layer.double()
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.copy_(scale * torch.randn(parameter.shape, generator=own, dtype=torch.float64))
-    return layer
 
 
 def images(count=3, seed=0, shape=(H, W), size=K):

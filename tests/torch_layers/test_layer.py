@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch==2.13.0")
 
+from factories.layers import shuffled  # noqa: E402
 from reference import enumerated_torch as enumerated  # noqa: E402
 
 import maxsum as ms  # noqa: E402
-from maxsum.torch import (
+from maxsum.torch import (  # noqa: E402
     CRFLoss,
     MaxSumLayer,
     PerturbedFenchelYoung,
@@ -21,19 +23,10 @@ from maxsum.torch import (
     StructuredHinge,
     decode,
     from_estimator,
-)  # noqa: E402
+)
 
 B, T, K = 3, 4, 3
 LENGTHS = torch.tensor([4, 2, 3])
-
-
-def shuffled(layer, seed=1):
-    own = torch.Generator().manual_seed(seed)
-    layer = layer.double()
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=own, dtype=torch.float64))
-    return layer
 
 
 def chains(seed=0):
@@ -85,7 +78,7 @@ def test_blackbox_gradient_is_the_difference_of_two_labellings():
     wanted = torch.zeros(K, K, dtype=torch.float64)
     for labels, sign in ((before, 1.0), (after, -1.0)):
         for row in labels.tolist():
-            for pair in zip(row, row[1:], strict=False):
+            for pair in pairwise(row):
                 wanted[pair] += sign / 3.0
     torch.testing.assert_close(layer.pairwise.weight.grad[0], wanted)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,4 +61,4 @@ def _parts(reading: Reading) -> list[Any]:
         assert reading.batch.lengths is not None
         return [(b, slice(0, int(n))) for b, n in enumerate(reading.batch.lengths)]
     ptr = reading.batch.node_ptr.tolist()
-    return [slice(first, last) for first, last in zip(ptr[:-1], ptr[1:], strict=True)]
+    return [slice(first, last) for first, last in pairwise(ptr)]

@@ -68,8 +68,9 @@ class Reading:
             lengths = batch.lengths
             assert lengths is not None
             some = np.flatnonzero(lengths > 0)
+            first = np.zeros(1, dtype=np.int64)
             if self.by_chains:
-                unary[np.ix_(some, [0], np.flatnonzero(self.starts))] = -np.inf
+                unary[np.ix_(some, first, np.flatnonzero(self.starts))] = -np.inf
                 unary[some[:, None], lengths[some][:, None] - 1, np.flatnonzero(self.ends)] = -np.inf
             else:
                 unary[np.ix_(batch.node_ptr[:-1][some], np.flatnonzero(self.starts))] = -np.inf
@@ -282,7 +283,7 @@ def read_target(reading: Reading, labels: torch.Tensor) -> Target:
         own = given.argmax(axis=-1)
         if exists is not None:
             single = single | ~exists
-        known = ~given.all(axis=-1) | (size == 1)
+        known = np.asarray(~given.all(axis=-1) | (size == 1))
         known = known if exists is None else known & exists
         return Target(np.ascontiguousarray(own), None if single.all() else given, known)
     own = found.astype(np.int64)

@@ -60,7 +60,7 @@ from .lifted import LiftedCertificate
 from .partial import PartialCertificate, split
 from .quadratic import QPCertificate
 from .scale import score_rounding
-from .search import MAX_EFFORT, MAX_PASSES, SearchCertificate
+from .search.certificate import MAX_EFFORT, MAX_PASSES, SearchCertificate
 
 _VERSION = 2  # of the format of answer files: what is written
 _OLD_VERSION = 1  # the oldest that is read

@@ -463,7 +463,7 @@ def _centred_terms(problem: Problem) -> Iterator[_Held]:
 
 def __getattr__(name: str) -> Any:
     if name == "SearchCertificate":  # it lives in a file of its own, which needs the base class from here
-        from .search import SearchCertificate
+        from .search.certificate import SearchCertificate
 
         return SearchCertificate
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

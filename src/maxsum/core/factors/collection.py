@@ -89,8 +89,14 @@ class Factors:
     @cached_property
     def n_cells(self) -> int:
         """Scores that are looked at to find the best of every factor, about."""
-        each = np.array([function.numbers.size for function in self.functions], dtype=np.int64)
-        return int(each[self.number].sum()) + self.n_members if len(self) else 0
+        if not len(self):
+            return 0
+        each = np.zeros(len(self.functions), dtype=np.int64)
+        for scores, numbers in self.stacks:
+            each[numbers] = scores.size // len(numbers)
+        for number in self._single:
+            each[number] = self.functions[number].numbers.size
+        return int(each[self.number].sum()) + self.n_members
 
     def members(self, factor: int) -> np.ndarray:
         """Nodes of a factor."""
@@ -109,6 +115,15 @@ class Factors:
             tables = [function for function in (self.functions[number] for number in numbers) if isinstance(function, Table)]
             found.append((stacked(tables), np.array(numbers)))
         return tuple(found)
+
+    @cached_property
+    def _single(self) -> list[int]:
+        """Functions that are in no stack."""
+        alone = np.ones(len(self.functions), dtype=bool)
+        for _, numbers in self.stacks:
+            alone[numbers] = False
+        found: list[int] = np.flatnonzero(alone).tolist()
+        return found
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -137,18 +152,18 @@ class Factors:
     @cached_property
     def is_hard(self) -> bool:
         """Whether one of them forbids something."""
-        return any(function.is_hard for function in self.functions)
+        stacked = any(scores.min() == -np.inf for scores, _ in self.stacks)
+        return stacked or any(self.functions[number].is_hard for number in self._single)
 
     @cached_property
     def centres(self) -> np.ndarray:
         """Largest finite score of each factor."""
         if not len(self):
             return np.zeros(0)
-        stacked = np.zeros(len(self.functions), dtype=bool)
         each = np.zeros(len(self.functions))
         for scores, numbers in self.stacks:
-            each[numbers], stacked[numbers] = finite_tops(scores), True
-        for number in np.flatnonzero(~stacked).tolist():
+            each[numbers] = finite_tops(scores)
+        for number in self._single:
             each[number] = self.functions[number].centre
         return each[self.number]
 
@@ -291,7 +306,9 @@ class Factors:
         for numbers in _by_shape(bank.functions):
             if bank.made.issuperset(numbers):
                 pack([function for function in (bank.functions[n] for n in numbers) if isinstance(function, Table)])
-        return cls(own(np.array(ptr, dtype=np.int64)), flat, own(np.array(number, dtype=np.int32)), tuple(bank.functions))
+        found = cls(own(np.array(ptr, dtype=np.int64)), flat, own(np.array(number, dtype=np.int32)), tuple(bank.functions))
+        _ = found.centres, found.is_hard  # a look at every score, which the tables have just had
+        return found
 
     @classmethod
     def union(cls, parts: list[Factors], offsets: np.ndarray) -> Factors:

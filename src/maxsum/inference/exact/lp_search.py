@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.certificates.base import MessageCertificate
 from ...core.certificates.dual import arc_consistent
-from ...core.certificates.search import SearchCertificate, target_gap
+from ...core.certificates.search.certificate import SearchCertificate, target_gap
 from ...core.parameters import Maybe, WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination

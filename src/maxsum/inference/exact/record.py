@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...core.certificates.search import SearchCertificate
-from ...core.certificates.search_passes import single
+from ...core.certificates.search.certificate import SearchCertificate
+from ...core.certificates.search.passes import single
 from ...core.problem import Messages, Problem
 
 _BOX_BYTES = 12  # that a box is counted with in a proof

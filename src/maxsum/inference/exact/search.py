@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.certificates.scale import UNIT
-from ...core.certificates.search import MAX_ENUMERATED, target_gap
-from ...core.certificates.search_passes import single
+from ...core.certificates.search.certificate import MAX_ENUMERATED, target_gap
+from ...core.certificates.search.passes import single
 from ...core.parameters import Maybe, WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination

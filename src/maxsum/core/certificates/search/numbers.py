@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..rows import row_max
-from .dual import own_labels
-from .exact import lowest_exponent, to_integers
-from .scale import edge_centres, table_centres
-from .search_enumeration import enumerate_units, unit_bits
-from .search_passes import CHUNK, HELD
+from ...rows import row_max
+from ..dual import own_labels
+from ..exact import lowest_exponent, to_integers
+from ..scale import edge_centres, table_centres
+from .enumeration import enumerate_units, unit_bits
+from .passes import CHUNK, HELD
 
 if TYPE_CHECKING:
-    from ..problem import Problem
+    from ...problem import Problem
 
 _U = 2.0**-53  # unit of rounding: one operation is off by at most this share of its result
 _MESSAGE_ROOM = 6  # binary digits by which messages may exceed the largest score before they are cut off

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .search_passes import CHUNK
+from .passes import CHUNK
 
 if TYPE_CHECKING:
-    from ..problem import Problem
+    from ...problem import Problem
 
 _COARSE = 22  # binary digits of the units in which losses are counted where whole numbers leave much room: sums fit int32
 _FINE = 52  # and elsewhere: the digits of a float

@@ -15,16 +15,16 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..errors import CertificateError
-from .base import Certificate, Evaluation, Verification
-from .dual import own_labels, raised_score
-from .exact import exact_score
-from .scale import tolerance
-from .search_numbers import Floats, Integers, Terms
-from .search_passes import HELD, Consistency, Passes, single
+from ...errors import CertificateError
+from ..base import Certificate, Evaluation, Verification
+from ..dual import own_labels, raised_score
+from ..exact import exact_score
+from ..scale import tolerance
+from .numbers import Floats, Integers, Terms
+from .passes import HELD, Consistency, Passes, single
 
 if TYPE_CHECKING:
-    from ..problem import Messages, Problem
+    from ...problem import Messages, Problem
 
 _KEPT = (np.not_equal, np.equal, np.less, np.greater_equal)
 # A box with more labels is not enumerated: its tables of losses would not fit the caches.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..rows import row_max
+from ...rows import row_max
 
 if TYPE_CHECKING:
-    from ..problem import Problem
+    from ...problem import Problem
 
 # Numbers that numpy handles at a time: small enough for the caches, large enough to hide the cost of a call.
 CHUNK = 1 << 17

@@ -1,0 +1,1 @@
+"""Proofs by branching: the tree of boxes, the passes that close them, and the numbers in which they are evaluated."""
