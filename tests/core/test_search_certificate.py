@@ -226,7 +226,7 @@ def test_files_of_version_1_are_read(tmp_path):
 
 def test_a_check_computes_everything_anew(monkeypatch):
     """The value that a search keeps of its own proof is for its run only."""
-    from maxsum.core.certificates import search as search_certificate
+    from maxsum.core.certificates.search import certificate as search_certificate
 
     problem, result = searched()
     monkeypatch.setitem(search_certificate._evaluated, result.certificate, (problem, result.labels, (-1e9, 0.0)))
