@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import sys
 import time
@@ -17,6 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(MODULES)}; all by default")
     parser.add_argument("--quick", action="store_true", help="tiny settings: does it run? Writes nothing.")
+    parser.add_argument("--long", action="store_true", help="the larger setting of those that have one (torch)")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in MODULES]
     if unknown:
@@ -25,7 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
         module = load(name)
         sys.stderr.write(f"{name} ...\n")
         before, start = os.getloadavg(), time.perf_counter()
-        rows = module.rows(quick=options.quick)
+        more = {"long": True} if options.long and "long" in inspect.signature(module.rows).parameters else {}
+        rows = module.rows(quick=options.quick, **more)
         run = report.Run(name, before, os.getloadavg(), time.perf_counter() - start)
         section = report.section(run, module.TITLE, module.DESCRIPTION, rows)
         sys.stdout.write(section + "\n")
