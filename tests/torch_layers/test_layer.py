@@ -182,7 +182,7 @@ def test_what_an_estimator_cannot_hold_is_refused():
 
 
 def test_grids_with_offsets_of_their_own_go_both_ways():
-    layer = StructuredHinge(K, "grid", neighbours=[(0, 2), (1, -1)], edge_types="directions").double()
+    layer = StructuredHinge(K, "grid", neighbours=[(0, 2), (1, -1)], edge_types="direction").double()
     with torch.no_grad():
         layer.pairwise.weight.copy_(torch.randn_like(layer.pairwise.weight))
     estimator, scores = layer.to_estimator(), torch.randn(1, 3, 4, K, dtype=torch.float64)

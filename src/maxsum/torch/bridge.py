@@ -48,7 +48,10 @@ def to_estimator(layer: StructuredModule) -> Labeler:
     elif layer.graph == "grid":
         known = {((0, 1), (1, 0)): 4, ((0, 1), (1, 0), (1, 1), (1, -1)): 8}.get(layer.offsets)
         estimator = GridLabeler(
-            connectivity=known, offsets=None if known else list(layer.offsets), edge_types=layer.edge_types, **settings
+            connectivity=known,
+            offsets=None if known else list(layer.offsets),
+            edge_types="tied" if layer.edge_types == "tied" else "directions",
+            **settings,
         )
         X = [np.zeros((2, 2, size))]
     else:
@@ -133,7 +136,7 @@ def from_estimator(
             raise UnsupportedProblemError(
                 f"the model labels grids of {labeler.dimensions} dimensions, wanted images: layers have two."
             )
-        more |= {"neighbours": labeler._steps(), "edge_types": labeler.edge_types}
+        more |= {"neighbours": labeler._steps(), "edge_types": "tied" if labeler.edge_types == "tied" else "direction"}
     elif form == "graph":
         more |= {"n_edge_types": len(tables)}
     made = layer(size, form, **(more | settings)).double()
