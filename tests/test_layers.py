@@ -41,6 +41,7 @@ LAYERS = (
     "check",
 )
 LAZY_PACKAGES = {
+    "estimators": {"pandas"},
     "datasets": {"scipy", "PIL", "sklearn", "pyarrow"},
     "plotting": {"scipy", "matplotlib"},
     "experiments": {"sklearn", "matplotlib"},
@@ -100,7 +101,7 @@ MAY_IMPORT_PACKAGES = {
     "learning": {"numpy", "scipy", "piqp"},
     "shards": {"numpy", "scipy"},
     "parts": {"numpy", "scipy"},
-    "estimators": {"numpy", "scipy", "sklearn"},
+    "estimators": {"numpy", "scipy", "sklearn", "pandas"},
     "storage": {"numpy"},
     "torch": {"numpy", "torch"},
     "metrics": {"numpy"},

@@ -185,8 +185,8 @@ def test_grids_with_offsets_of_their_own_go_both_ways():
     layer = StructuredHinge(K, "grid", neighbours=[(0, 2), (1, -1)], edge_types="direction").double()
     with torch.no_grad():
         layer.pairwise.weight.copy_(torch.randn_like(layer.pairwise.weight))
-    estimator, scores = layer.to_estimator(), torch.randn(1, 3, 4, K, dtype=torch.float64)
-    found = estimator.predict([scores[0].numpy()])[0]
+    estimator, scores = layer.to_estimator(), torch.randn(1, K, 3, 4, dtype=torch.float64)
+    found = estimator.predict([scores[0].permute(1, 2, 0).numpy()])[0]
     assert (found == decode(scores, layer).labels[0].numpy()).all()
     _, again = estimator.to_torch()
     assert again.offsets == layer.offsets and (decode(scores, again).labels[0].numpy() == found).all()

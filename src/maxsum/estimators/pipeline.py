@@ -36,6 +36,8 @@ from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
 from ..models.trees import TreeLayout
+from .answers.confidence import Answers
+from .answers.inspection import Inspection
 from .settings import NestedParameters, Settings, as_jobs, chosen
 from .surrogates import SURROGATES, Choice, Surrogate, choose_learner, surrogate_of
 
@@ -113,7 +115,7 @@ class Plan(NamedTuple):
     chosen: str
 
 
-class MaxSumEstimator(NestedParameters, ABC):
+class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
     """Base of all estimators; a kind of them adds the methods of the first part."""
 
     model_: Any
