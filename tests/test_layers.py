@@ -42,7 +42,11 @@ LAYERS = (
     "check",
 )
 LAZY_PACKAGES = {
+<<<<<<< HEAD
     "progress": {"rich"},
+=======
+    "estimators": {"pandas"},
+>>>>>>> a91706c87b55a6d34c0276214612614ff60d3029
     "datasets": {"scipy", "PIL", "sklearn", "pyarrow"},
     "plotting": {"scipy", "matplotlib"},
     "experiments": {"sklearn", "matplotlib"},
@@ -115,7 +119,7 @@ MAY_IMPORT_PACKAGES = {
     "learning": {"numpy", "scipy", "piqp"},
     "shards": {"numpy", "scipy"},
     "parts": {"numpy", "scipy"},
-    "estimators": {"numpy", "scipy", "sklearn"},
+    "estimators": {"numpy", "scipy", "sklearn", "pandas"},
     "storage": {"numpy"},
     "torch": {"numpy", "torch"},
     "metrics": {"numpy"},

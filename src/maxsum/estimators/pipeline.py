@@ -36,7 +36,12 @@ from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
 from ..models.trees import TreeLayout
+<<<<<<< HEAD
 from ..progress import LearningLine, watched, write
+=======
+from .answers.confidence import Answers
+from .answers.inspection import Inspection
+>>>>>>> a91706c87b55a6d34c0276214612614ff60d3029
 from .settings import NestedParameters, Settings, as_jobs, chosen
 from .surrogates import SURROGATES, Choice, Surrogate, choose_learner, surrogate_of
 
@@ -114,7 +119,7 @@ class Plan(NamedTuple):
     chosen: str
 
 
-class MaxSumEstimator(NestedParameters, ABC):
+class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
     """Base of all estimators; a kind of them adds the methods of the first part."""
 
     model_: Any
