@@ -42,11 +42,8 @@ LAYERS = (
     "check",
 )
 LAZY_PACKAGES = {
-<<<<<<< HEAD
     "progress": {"rich"},
-=======
     "estimators": {"pandas"},
->>>>>>> a91706c87b55a6d34c0276214612614ff60d3029
     "datasets": {"scipy", "PIL", "sklearn", "pyarrow"},
     "plotting": {"scipy", "matplotlib"},
     "experiments": {"sklearn", "matplotlib"},

@@ -36,12 +36,9 @@ from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
 from ..models.trees import TreeLayout
-<<<<<<< HEAD
 from ..progress import LearningLine, watched, write
-=======
 from .answers.confidence import Answers
 from .answers.inspection import Inspection
->>>>>>> a91706c87b55a6d34c0276214612614ff60d3029
 from .settings import NestedParameters, Settings, as_jobs, chosen
 from .surrogates import SURROGATES, Choice, Surrogate, choose_learner, surrogate_of
 
