@@ -35,7 +35,7 @@ def test_plain_lines_are_a_second_apart(capsys, monkeypatch):
         for number in range(25):
             now[0] = 0.1 * number
             assert not callback(number)
-    assert capsys.readouterr().err.split() == "line 0 line 10 line 20".split()
+    assert capsys.readouterr().err.split() == ["line", "0", "line", "10", "line", "20"]
 
 
 def test_a_terminal_has_one_live_line(capsys):
