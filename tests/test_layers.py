@@ -26,6 +26,7 @@ LAYERS = (
     "models",
     "graphs",
     "losses",
+    "progress",
     "learning",
     "shards",
     "parts",
@@ -42,12 +43,13 @@ LAYERS = (
     "check",
 )
 LAZY_PACKAGES = {
+    "progress": {"rich"},
     "estimators": {"pandas"},
     "datasets": {"scipy", "PIL", "sklearn", "pyarrow"},
     "plotting": {"scipy", "matplotlib"},
     "experiments": {"sklearn", "matplotlib"},
 }
-_BELOW_MODELS = {"core", "kernels", "executors", "qp", "inference"}
+_BELOW_MODELS = {"core", "kernels", "executors", "qp", "progress", "inference"}
 _BELOW_ESTIMATORS = _BELOW_MODELS | {"models", "losses", "learning"}
 _PUBLIC = {
     "core",
@@ -76,10 +78,22 @@ MAY_IMPORT_LAYERS = {
     "models": {"core", "kernels", "models"},
     "graphs": {"core", "models", "graphs"},
     "losses": {"core"},
+    "progress": {"core"},
     "learning": _BELOW_ESTIMATORS,
     "shards": _BELOW_ESTIMATORS | {"shards"},
     "parts": _BELOW_ESTIMATORS | {"parts"},
-    "estimators": {"core", "executors", "inference", "models", "losses", "learning", "metrics", "shards", "estimators"},
+    "estimators": {
+        "core",
+        "executors",
+        "progress",
+        "inference",
+        "models",
+        "losses",
+        "learning",
+        "metrics",
+        "shards",
+        "estimators",
+    },
     "storage": {"core", "inference", "models", "losses", "learning", "shards", "estimators", "storage", "maxsum"},
     "torch": _BELOW_ESTIMATORS | {"graphs", "estimators", "torch"},
     "metrics": {"core"},
@@ -88,7 +102,7 @@ MAY_IMPORT_LAYERS = {
     "plotting": {"core", "plotting"},
     "report": {"core", "models", "estimators", "plotting", "report"},
     "experiments": _PUBLIC | {"experiments", "maxsum"},
-    "cli": _PUBLIC | {"experiments", "cli", "maxsum"},
+    "cli": _PUBLIC | {"experiments", "cli", "maxsum", "progress"},
     "check": set(),
     "maxsum": {"core", "inference", "models", "learning", "estimators", "metrics", "datasets", "maxsum"},
 }
@@ -101,6 +115,7 @@ MAY_IMPORT_PACKAGES = {
     "models": {"numpy", "scipy"},
     "graphs": {"numpy", "scipy"},
     "losses": {"numpy"},
+    "progress": {"rich"},
     "learning": {"numpy", "scipy", "piqp"},
     "shards": {"numpy", "scipy"},
     "parts": {"numpy", "scipy"},

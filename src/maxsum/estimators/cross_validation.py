@@ -27,6 +27,7 @@ from ..losses import Loss
 from ..metrics import as_text, chunk_f1, macro_f1, mean_iou, subset_accuracy
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
+from ..progress import LearningLine, watched, write
 from ..shards.dataset import ShardedDataset
 from .graph import GraphLabeler
 from .grid import GridLabeler
@@ -80,15 +81,21 @@ class CrossValidated:
         whole = own._prepare(data, float(values[0]))
         # Every fold for all values.
         scores, late = [], []
+        line = LearningLine(max(whole.learner.tol, self.cv_tol))
         for k, (train, test) in enumerate(self._cases(data, whole)):
             part = own._fold(train, whole, float(values[0]))
             learner = replace(part.learner, tol=max(part.learner.tol, self.cv_tol))
             if learner.checkpoint is not None:
                 learner = replace(learner, checkpoint=f"{learner.checkpoint}.fold{k}")
-            results = path(learner, part.objective, values, own.callback)
+            with watched(own.verbose, own.callback, time_limit=learner.time_limit, describe=line) as callback:
+                results = path(learner, part.objective, values, callback)
             late += [result for result in results if _is_late(result, learner.tol)]
             score = own._scorer(part, test) if score_of is None else self._judge(part, test, score_of)
             scores.append([score(result) for result in results])
+            if own.verbose:
+                write(
+                    f"fold {k + 1}: " + ", ".join(f"C={C:g} {value:.4f}" for C, value in zip(values, scores[-1], strict=True))
+                )
         # The best mean, over the folds that have something to score.
         found = np.array(scores).T
         if np.isnan(found).all():
@@ -331,6 +338,8 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
     scale : {"auto", "standard"} or False
@@ -405,6 +414,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
         homogeneous: bool = True,
@@ -435,6 +445,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.scale = scale
         self.homogeneous = homogeneous
@@ -500,6 +511,8 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
     scale : {"auto", "standard"} or False
@@ -564,6 +577,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
         connectivity: int = 4,
@@ -596,6 +610,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.scale = scale
         self.connectivity = connectivity
@@ -663,6 +678,8 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
     scale : {"auto", "standard"} or False
@@ -721,6 +738,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
         order: int = 1,
@@ -750,6 +768,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.scale = scale
         self.order = order

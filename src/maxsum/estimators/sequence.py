@@ -61,6 +61,8 @@ class SequenceLabeler(Labeler):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
     scale : {"auto", "standard"} or False
@@ -125,6 +127,7 @@ class SequenceLabeler(Labeler):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
         order: int = 1,
@@ -150,6 +153,7 @@ class SequenceLabeler(Labeler):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.scale = scale
         self.order = order

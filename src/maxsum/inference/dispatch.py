@@ -11,10 +11,11 @@ import numpy as np
 
 from ..core.errors import InvalidParameterError, InvalidProblemError
 from ..core.factors.lifting import lifted_size, unliftable
-from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, Maybe, check_value
+from ..core.parameters import RELATIVE_GAP, TIME_LIMIT, VERBOSE, Maybe, check_value
 from ..core.problem import Problem
 from ..core.result import Guarantee, Result, Termination
 from ..executors.clock import Clock
+from ..progress import watched, write
 from .base import KEPT, Callback, Run, Solver
 from .exact.elimination import FlatOrder
 from .exact.junction import JunctionTree, affordable_order, elimination_seconds, has_small_width, is_surely_wide
@@ -116,6 +117,7 @@ def solve(
     callback: Callback | None = None,
     fixed: Mapping[int, int] | None = None,
     allowed: Any = None,
+    verbose: int = 0,
 ) -> Result:
     """Find the best labelling, with a proof of how good it is.
 
@@ -152,6 +154,8 @@ def solve(
     allowed : ndarray of bool, shape (n_nodes, K), or dict, optional
         Labels that nodes may have, as a mask or as ``{node: labels}``. With ``fixed`` or ``allowed`` the answer and its certificate are about
         ``problem.restrict(fixed, allowed)``: ``result.verify(problem.restrict(fixed, allowed))``.
+    verbose : int
+        1 shows score, bound and gap on stderr while the solver runs: one live line on a terminal, at most a line a second elsewhere.
 
     Returns
     -------
@@ -168,6 +172,14 @@ def solve(
         raise InvalidProblemError(f"solve() was given a {type(problem).__name__}, wanted a maxsum.Problem.")
     check_value("time_limit", time_limit, TIME_LIMIT)
     check_value("gap", gap, Maybe(RELATIVE_GAP))
+    check_value("verbose", verbose, VERBOSE)
+    if verbose:
+        with watched(verbose, callback, time_limit=time_limit) as shown:
+            result = solve(
+                problem, solver, gap=gap, time_limit=time_limit, init=init, callback=shown, fixed=fixed, allowed=allowed
+            )
+        write(str(result))
+        return result
     if fixed is not None or allowed is not None:
         result = solve(problem.restrict(fixed, allowed), solver, gap=gap, time_limit=time_limit, init=init, callback=callback)
         said = "Labels were fixed or left out: the certificate is for problem.restrict(fixed, allowed)."
