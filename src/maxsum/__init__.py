@@ -63,6 +63,7 @@ __all__ = [
     "Termination",
     "UnsupportedProblemError",
     "Verification",
+    "calibration",
     "datasets",
     "estimators",
     "factors",
@@ -90,6 +91,7 @@ __all__ = [
 
 
 _MODULES = (
+    "calibration",
     "datasets",
     "estimators",
     "factors",

@@ -224,7 +224,7 @@ class Tightening:
 
     def ascend(self, max_iter: int, stall: float) -> bool:
         """Rounds until the gap is closed (True), nothing gains any more, or a limit is met."""
-        run, problem = self.run, self.problem
+        run = self.run
         if not self.short() and not self.frustrated(run.bound - run.score):
             return False
         run.termination = Termination.iteration_limit
