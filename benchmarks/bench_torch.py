@@ -23,8 +23,8 @@ DESCRIPTION = """
 64 x 64 pixels, 4 labels, beside the CNN of three layers that makes the scores; brackets are in loss for each pixel.
 *Chunking*: CoNLL-2000, words alone (random embeddings of words and suffixes, no parts of speech), a BiLSTM of 48 units each way; targets: structure wins by 0.5 of F1, no illegal
 transition. *Sudoku*: 10 solved grids of USPS digits to train a CNN and the rules on, other ones to test; published for 10 grids: 0.04 % wrong digits (kernels), 7.2 % (linear);
-target 0.1 %. *Images*: made shapes under noise; the same CNN goes on with the loss of pixels, or through the layer; target: errors fall from row to row. Errors are
-means over the splits. `--long` takes more epochs and splits.
+target 0.1 %. *Images*: made shapes under noise; the same CNN goes on with the loss of pixels, its answers
+cleaned by `ms.refine`, or through the layer; target: errors fall from row to row. Errors are means over the splits. `--long` takes more epochs and splits.
 """
 TARGETS = {"CRFLoss": 5.0, "StructuredHinge": 10.0, "decode": 10.0}
 SIZES = (64, 50, 20)  # sequences, positions, labels

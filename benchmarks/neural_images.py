@@ -1,4 +1,4 @@
-"""Made shapes under noise: a CNN of three layers alone, with Potts smoothing put after it, and trained through the layer."""
+"""Made shapes under noise: a CNN of three layers alone, with `maxsum.refine` after it, and trained through the layer."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from maxsum import refine
 from maxsum.datasets import make_shapes
 from maxsum.torch import StructuredHinge, decode
 
@@ -79,6 +80,13 @@ def labels_of(net: nn.Module, layer: StructuredHinge, x: torch.Tensor) -> torch.
     return decode(net(x), layer).labels
 
 
+@torch.no_grad()
+def refined(net: nn.Module, x: torch.Tensor, weight: float) -> torch.Tensor:
+    """Labels of a network's probabilities, cleaned."""
+    every = net(x).softmax(dim=1).permute(0, 2, 3, 1).numpy()
+    return torch.tensor(np.stack([refine(own, weight=weight, connectivity=4).labels for own in every]))
+
+
 def percent(labels: torch.Tensor, images: Images) -> float:
     """Wrong pixels."""
     return 100 * (labels != images.y).double().mean().item()
@@ -95,14 +103,10 @@ def run(n_train: int, n_test: int, side: int, n_epochs: int, n_more: int, seed: 
     with torch.no_grad():
         alone = net(test.x).argmax(dim=1)
     found = {"CNN alone": Found(percent(alone, test), plain, "", alone)}
-    smooth, tried = StructuredHinge(N_LABELS, "grid", "potts"), {}
-    for weight in WEIGHTS:
-        smooth.pairwise.set_tables(weight * np.eye(N_LABELS)[None])
-        tried[weight] = percent(labels_of(net, smooth, validation.x), validation)
+    tried = {weight: percent(refined(net, validation.x, weight), validation) for weight in WEIGHTS}
     best = min(tried, key=tried.__getitem__)
-    smooth.pairwise.set_tables(best * np.eye(N_LABELS)[None])
-    after = labels_of(net, smooth, test.x)
-    found["Potts smoothing after it"] = Found(percent(after, test), plain, f"{best:g}, by validation", after)
+    after = refined(net, test.x, best)
+    found["refine after it"] = Found(percent(after, test), plain, f"{best:g}, by validation", after)
     layer = StructuredHinge(N_LABELS, "grid", reduction="node_mean")
     layer.pairwise.set_tables(best * np.eye(N_LABELS)[None])
     more = train(own, layer, images, n_more)
