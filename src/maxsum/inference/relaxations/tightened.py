@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.certificates.cycles import CycleCertificate
+from ...core.certificates.dual import arc_consistent, slack
 from ...core.certificates.scale import tolerance
 from ...core.parameters import Real, WholeNumber, settings
 from ...core.problem import Messages, Problem
@@ -42,6 +43,9 @@ class Tuning:
     # Share of the mean size of the signs from which on a sign counts: smaller ones are noise of rounds that have not ended
     least_sign: float = 1e-3
     least_gain: float = 1e-6  # of the gap: what a new cycle must gain by itself
+    decided_share: float = 1e-2  # of the mean loss of a term: those that lose less are decided
+    near_steps: int = 4  # edges from undecided terms to the cycles that are taken first
+    near_share: float = 0.5  # of the nodes at most; with more of them all cycles are taken at once
     share: float = 0.2  # new cycles at a time, as a share of the nodes
 
 
@@ -177,10 +181,10 @@ class Tightening:
             )
             self.one_pass = uniform_passes(self.net, forms)
 
-    def short(self) -> int:
-        """Add triangles and squares; where they are too many, those whose nodes are the least decided under the messages."""
+    def short(self, near: np.ndarray | None = None) -> int:
+        """Add triangles and squares (of the nodes ``near``); where they are too many, those whose nodes are the least decided under the messages."""
         net, k = self.net, self.problem.n_labels
-        wanted = np.ones(self.problem.n_nodes, dtype=np.uint8)
+        wanted = np.ones(self.problem.n_nodes, dtype=np.uint8) if near is None else near.astype(np.uint8)
         new = cycle_search.short_cycles(net, wanted, _TUNING.most_cycles)
         length = np.diff(new[0])
         if not len(length):
@@ -222,10 +226,22 @@ class Tightening:
 
     # ---- rounds ---------------------------------------------------------------------------------------------------------
 
-    def ascend(self, max_iter: int, stall: float) -> bool:
-        """Rounds until the gap is closed (True), nothing gains any more, or a limit is met."""
+    def undecided(self) -> np.ndarray | None:
+        """The nodes about the terms that a labelling does not reach; None where these are many."""
+        problem, labels, edges = self.problem, self.run.labels, self.problem.graph.edges
+        assert labels is not None
+        terms = slack(problem, self.messages, labels, arc_consistent(problem))
+        least = _TUNING.decided_share * max(terms.gap, 0.0) / max(1, len(terms.node) + len(terms.edge))
+        near = terms.node > least
+        near[edges[terms.edge > least]] = True
+        for _ in range(_TUNING.near_steps):
+            near[edges[near[edges].any(axis=1)]] = True
+        return near if near.mean() <= _TUNING.near_share else None
+
+    def ascend(self, max_iter: int, stall: float, near: np.ndarray | None = None) -> bool:
+        """Rounds until the gap is closed (True), nothing gains any more, or a limit is met; with the short cycles of the nodes ``near`` alone."""
         run = self.run
-        if not self.short() and not self.frustrated(run.bound - run.score):
+        if not self.short(near) and (near is not None or not self.frustrated(run.bound - run.score)):
             return False
         run.termination = Termination.iteration_limit
         bounds: list[float] = []
@@ -246,7 +262,7 @@ class Tightening:
             if since > _TUNING.first_rounds and bounds[-1 - _TUNING.window] - bound <= stall * gap:
                 self._make_tables()
                 self.read_off()
-                if not self.frustrated(gap):
+                if near is not None or not self.frustrated(gap):
                     run.termination = Termination.stalled
                     return False
                 since = 0
