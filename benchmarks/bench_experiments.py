@@ -39,3 +39,8 @@ The report of `maxsum reproduce {name}{" --full" if self.full else ""}`: what th
             }
             for claim in report.claims
         ]
+
+
+def part(name: str) -> Reproduction:
+    """The section of one experiment."""
+    return Reproduction(name)

@@ -63,6 +63,7 @@ __all__ = [
     "Termination",
     "UnsupportedProblemError",
     "Verification",
+    "calibration",
     "datasets",
     "estimators",
     "factors",
@@ -89,6 +90,7 @@ __all__ = [
 
 
 _MODULES = (
+    "calibration",
     "datasets",
     "estimators",
     "factors",

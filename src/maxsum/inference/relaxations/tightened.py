@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...core.certificates.scale import tolerance
 from ...core.parameters import Real, WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
@@ -91,12 +92,20 @@ class Tightening(Clusters):
         """The best labelling so far."""
         return self.labels if self.run.labels is None else np.array(self.run.labels, dtype=np.int32)
 
+    @property
+    def least_gap(self) -> float:
+        """Gap of the present labelling that counts as none."""
+        problem, labels = self.problem, self.run.labels
+        if labels is None:
+            return 0.0
+        resolution = problem.resolution
+        return problem.step - 2 * resolution if problem.step else 0.5 * min(resolution, tolerance(problem, labels))
+
     # ---- rounds ---------------------------------------------------------------------------------------------------------
 
     def ascend(self, max_iter: int, stall: float) -> bool:
         """Rounds until the gap is closed (True), nothing gains any more, or a limit is met."""
-        run, problem = self.run, self.problem
-        optimal = max(0.5 * problem.resolution, problem.step - 2 * problem.resolution)
+        run = self.run
         if not self.short() and not self.frustrated(run.bound - run.score, self.best):
             return False
         run.termination = Termination.iteration_limit
@@ -111,7 +120,7 @@ class Tightening(Clusters):
             if run.step(first + iteration):
                 return run.closed
             gap = bound - net_score(self.prepared.net, run.labels)
-            if gap <= optimal:
+            if gap <= self.least_gap:
                 run.termination = Termination.converged
                 return True
             since += 1
