@@ -362,6 +362,8 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    tighten : bool
+        Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -425,6 +427,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        tighten: bool = False,
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -456,6 +459,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.tighten = tighten
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
@@ -518,14 +522,20 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
     scale : {"auto", "standard"} or False
         How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
         numbers to mean 0 and standard deviation 1, False leaves everything.
-    connectivity : {4, 8}
-        Neighbours of a pixel.
+    connectivity : int, optional
+        Neighbours of a pixel, 4 (default) or 8; of a voxel 6 (default), 18 or 26.
+    offsets : array-like of int, shape (n_offsets, dimensions), optional
+        Steps to neighbours in place of ``connectivity``, as `Graph.grid` takes them.
+    dimensions : int
+        2 for images, 3 for volumes, or any other number.
     edge_types : {"tied", "directions"}
         One table for all edges, or one for horizontal, vertical (and both diagonal) edges each.
     edge_features : None or "contrast"
         A constant, or a constant and the contrast of neighbours, for images of real features.
     gamma : float, optional
         Of the contrast; by default that of the training images, in a fold those of the fold.
+    guide : array-like of int, optional
+        Channels of the images that are a guide image: the contrast looks at them alone, and nodes do not see them.
     symmetric : bool
         Whether tables are symmetric.
     classes : array-like, optional
@@ -539,6 +549,8 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    tighten : bool
+        Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -580,16 +592,20 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
-        connectivity: int = 4,
+        connectivity: int | None = None,
+        offsets: Any = None,
+        dimensions: int = 2,
         edge_types: str = "tied",
         edge_features: str | None = None,
         gamma: float | None = None,
+        guide: Any = None,
         symmetric: bool = False,
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        tighten: bool = False,
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -614,15 +630,19 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.bias = bias
         self.scale = scale
         self.connectivity = connectivity
+        self.offsets = offsets
+        self.dimensions = dimensions
         self.edge_types = edge_types
         self.edge_features = edge_features
         self.gamma = gamma
+        self.guide = guide
         self.symmetric = symmetric
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.tighten = tighten
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 

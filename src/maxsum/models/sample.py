@@ -23,7 +23,7 @@ class GraphSample:
     ----------
     X : array-like or list of dicts
         Integer codes (n_nodes,), dense features (n_nodes, d), a scipy sparse matrix of that shape, or one dict (or list of
-        strings) of features a node. For a grid graph (height, width) and (height, width, d) are accepted too.
+        strings) of features a node. For a grid graph arrays of its shape are accepted too, (height, width) and (height, width, d) for images.
     graph : Graph
         Its ``edge_type`` says which edges share weights.
     edge_features : array-like, shape (n_edges,) or (n_edges, d), optional
@@ -117,8 +117,9 @@ def _observations(given: Any, graph: Graph) -> Any:
         raise InvalidSampleError(
             f"X has dtype {array.dtype}, wanted numbers: codes (n,), features (n, d), a sparse matrix, or a list of dicts."
         )
-    if graph.shape is not None and array.shape[:2] == graph.shape and array.ndim in (2, 3):
-        array = array.reshape(graph.n_nodes, *array.shape[2:])
+    sides = () if graph.shape is None else graph.shape
+    if len(sides) > 1 and array.shape[: len(sides)] == sides and array.ndim <= len(sides) + 1:
+        array = array.reshape(graph.n_nodes, *array.shape[len(sides) :])
     if array.ndim == 1:
         if array.dtype.kind not in "iu":
             raise InvalidSampleError(

@@ -139,7 +139,8 @@ class _Writer:
             if not isinstance(x, GraphSample):
                 raise InvalidSampleError(f"it is a {type(x).__name__}, wanted a GraphSample as those before.")
             sample = x
-            shape = (-1, -1) if x.graph.shape is None else x.graph.shape
+            sides = x.graph.shape
+            shape = (sides[0], sides[1]) if sides is not None and len(sides) == 2 else (-1, -1)
             y = None if y is None else np.asarray(y).reshape(-1) if x.graph.shape is not None else y
         else:
             if isinstance(x, GraphSample):
