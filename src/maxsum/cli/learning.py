@@ -36,7 +36,9 @@ def fit(
         str | None, typer.Option(help="sequence, image, multilabel or graph; guessed from the data by default.")
     ] = None,
     potentials: Annotated[str | None, typer.Option(help="general, supermodular, associative, potts, auto or convex.")] = None,
-    surrogate: Annotated[str | None, typer.Option(help="margin, lp, trivial, qp, logistic or likelihood.")] = None,
+    surrogate: Annotated[
+        str | None, typer.Option(help="margin, lp, trivial, qp, logistic, likelihood or pseudolikelihood.")
+    ] = None,
     learner: Annotated[str | None, typer.Option(help="BlockFrankWolfe, CuttingPlane, ...; by surrogate by default.")] = None,
     C: Annotated[
         float | None,
