@@ -45,3 +45,8 @@ The report of `maxsum reproduce {name}{" --full" if self.full else ""}`: what th
                 {"table": runs, "note": f"![{plot.title}]({name})"} for plot, name in zip(report.plots, names, strict=True)
             ]
         return found + [{"table": runs if report.rows else heading, "note": f"- {note}"} for note in report.every_note]
+
+
+def part(name: str) -> Reproduction:
+    """The section of one experiment."""
+    return Reproduction(name)
