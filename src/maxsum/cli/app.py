@@ -22,6 +22,7 @@ from .common import (
     is_model,
 )
 from .datasets import datasets
+from .inspecting import show as show_learned
 from .learning import bench, evaluate, fit, predict, report, verify_fitted
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.add_typer(datasets, name="datasets")
 for command in (fit, predict, evaluate, report, bench):
     app.command(epilog=EXIT_CODES)(command)
+app.command("show", epilog=EXIT_CODES)(show_learned)
 
 
 class Values(StrEnum):
