@@ -37,17 +37,12 @@ def fit(
     task: Annotated[
         str | None, typer.Option(help="sequence, image, multilabel or graph; guessed from the data by default.")
     ] = None,
-<<<<<<< HEAD
-    potentials: Annotated[str | None, typer.Option(help="general, supermodular, associative, potts, auto or convex.")] = None,
-    surrogate: Annotated[
-        str | None, typer.Option(help="margin, lp, trivial, qp, logistic, likelihood or pseudolikelihood.")
-=======
     potentials: Annotated[
         str | None, typer.Option(help="general, supermodular, associative, potts, auto or convex; auto by default.")
     ] = None,
     surrogate: Annotated[
-        str | None, typer.Option(help="margin, lp, trivial, qp, logistic, likelihood or auto; auto by default.")
->>>>>>> 4d74491161f944cb29e5664b62a2965220d7ab3e
+        str | None,
+        typer.Option(help="margin, lp, trivial, qp, logistic, likelihood, pseudolikelihood or auto; auto by default."),
     ] = None,
     learner: Annotated[str | None, typer.Option(help="BlockFrankWolfe, CuttingPlane, ...; by surrogate by default.")] = None,
     C: Annotated[
