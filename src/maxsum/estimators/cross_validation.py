@@ -356,8 +356,9 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -543,8 +544,9 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -714,8 +716,9 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
