@@ -115,8 +115,8 @@ def solve(
 ) -> None:
     """Find the best labelling of a problem, and prove how good it is. Ctrl-C gives the best so far."""
     from ..core.files.uai_answers import MPE, answer_kind, write_mpe
+    from ..progress import Progress
     from . import show
-    from .progress import Progress
     from .questions.commands import chosen_solver, show_k_best
 
     with exit_codes():
@@ -293,9 +293,9 @@ def demo(
     json: JsonOption = False,
 ) -> None:
     """Learn to clean noisy images, clean a new one, prove how good weights and labelling are, and draw it."""
+    from ..progress import Progress, learning_line
     from . import show
     from .demo import checked_weights, draw, learn, noisy_image
-    from .progress import Progress, learning_line
 
     with exit_codes():
         image = noisy_image(size, labels, seed)

@@ -92,10 +92,10 @@ def fit(
     ] = False,
 ) -> None:
     """Learn a classifier from files, prove how good its weights are, and save it. Ctrl-C saves the best so far."""
+    from ..progress import LearningLine, Progress
     from . import sharding, show
     from .fitting import N_VALUES, Log, Watch, checked_proof, make_plan, run_fit, save_fitted
     from .options import read_sets
-    from .progress import LearningLine, Progress
     from .show_learning import fit_json, print_fit
 
     options = {

@@ -61,7 +61,7 @@ _OWN = {
 """Settings of reading and of the run; those of the estimators are read from them."""
 
 # Parameters that are no words of a file: objects, functions, and what options of the command say.
-_LEFT_OUT = {"callback", "checkpoint", "checkpoint_seconds", "warm_start", "features", "tie", "homogeneous"}
+_LEFT_OUT = {"callback", "verbose", "checkpoint", "checkpoint_seconds", "warm_start", "features", "tie", "homogeneous"}
 _LISTED = {"Cs": "numbers"}
 
 

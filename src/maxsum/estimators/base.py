@@ -30,6 +30,8 @@ from ..models.scaling import SCALE, Scaling, collapsed, very_different_scales
 from ..models.second_order import PairLayout
 from ..models.trees import TreeLayout
 from ..shards.dataset import ShardedDataset
+from .answers.confidence import label_numbers
+from .answers.inspection import column_names, place_of
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
 from .pipeline import Bound, Data, MaxSumEstimator, Plan, best, labels_of
 from .settings import Settings, as_jobs
@@ -193,7 +195,10 @@ class Labeler(MaxSumEstimator):
         bound = coding.named(bound)
         operators = sample_operators(spec, samples, targets, declared)
         found = (
-            facts | labels_known(bound, coding.rule) | {"n_features_in_": _n_features_in(samples, bound), "labels_form_": form}
+            facts
+            | labels_known(bound, coding.rule)
+            | {"n_features_in_": _n_features_in(samples, bound), "labels_form_": form}
+            | self._feature_names(items)
         )
         return Bound(bound, weight, settings, found, None, operators, words)
 
@@ -207,6 +212,12 @@ class Labeler(MaxSumEstimator):
         if finished and len(model.classes) == 1:
             said = (labels_of(best(model.problem(self.weights_, j)), j) for j in range(model.n_examples))
             yield collapsed(said, np.split(model.labels, model.data.node_ptr[1:-1]), model.classes[0].tolist()) or ""
+
+    def _feature_names(self, items: list[Any]) -> dict[str, Any]:
+        """Names of features where samples are DataFrames; those of an earlier fit are forgotten."""
+        self.__dict__.pop("feature_names_in_", None)
+        names = column_names(items[0]) if items else None
+        return {} if names is None else {"feature_names_in_": names}
 
     def _training_bytes(self, bound: Bound, learner: Learner) -> int:
         return model_bytes(bound.model)
@@ -305,6 +316,15 @@ class Labeler(MaxSumEstimator):
         nodes = [own.node.reshape(*shape, -1) for own, shape in zip(found, shapes, strict=True)]
         return (nodes, [own.edge for own in found]) if edge_marginals else nodes
 
+    def label_numbers(self, X: Any, y: Any) -> list[np.ndarray]:
+        return label_numbers(self.model_, self._coding, self._new(X), as_labels(y))
+
+    def _ranked(self, samples: list[GraphSample], j: int, rows: np.ndarray) -> list[np.ndarray]:
+        return self._shaped([samples[j]] * len(rows), rows)
+
+    def _table_of(self, samples: list[GraphSample], j: int, table: np.ndarray) -> np.ndarray:
+        return table.reshape(*(samples[j].graph.shape or (samples[j].n_nodes,)), -1)
+
     def _outside(self, sample: GraphSample, labels: np.ndarray) -> np.ndarray:
         """Numbers of labels as classes."""
         classes = self.model_.classes
@@ -359,6 +379,27 @@ class Labeler(MaxSumEstimator):
         """Weights by name: ``nodes`` (d, K), ``bias`` (K,) and ``edges`` (K, K), one for each type and edge feature."""
         check_is_fitted(self, "model_")
         return coefficients(self.model_, self.weights_, *self._edge_names())
+
+    def _class_weights(self, label: Any, node_type: int) -> tuple[list[str], np.ndarray]:
+        blocks, classes = self.coef_blocks_, self.model_.classes
+        if not 0 <= node_type < len(classes):
+            raise InvalidParameterError(f"node_type is {node_type!r}, wanted 0 to {len(classes) - 1}.")
+        where = f"[type {node_type}]" if f"nodes[type {node_type}]" in blocks else ""
+        k = place_of(label, classes[node_type])
+        names = list(self.model_.layout.model.features.names)
+        given = getattr(self, "feature_names_in_", None)
+        names = given.tolist() if given is not None and len(given) == len(names) else names
+        weights = blocks[f"nodes{where}"][..., k]
+        if f"bias{where}" in blocks:
+            weights, names = np.concatenate([weights, blocks[f"bias{where}"][..., [k]]], axis=-1), [*names, "bias"]
+        if weights.ndim == 2:  # without homogeneity each node has weights of its own
+            names = [f"node {v}: {name}" for v in range(len(weights)) for name in names]
+        return names, weights.reshape(-1)
+
+    def _axes(self, name: str) -> list[list[Any]]:
+        classes = self.model_.classes
+        shared = all(own is classes[0] for own in classes)
+        return [classes[0].tolist() if shared else list(range(self.model_.n_labels))] * 2
 
 
 def _weights(given: Any, n_samples: int) -> np.ndarray:

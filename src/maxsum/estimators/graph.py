@@ -61,6 +61,8 @@ class GraphLabeler(Labeler):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
     scale : {"auto", "standard"} or False
@@ -87,6 +89,8 @@ class GraphLabeler(Labeler):
         and likelihood from the weights, if these mean the same.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    tighten : bool
+        Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -132,6 +136,7 @@ class GraphLabeler(Labeler):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
         homogeneous: bool = True,
@@ -143,6 +148,7 @@ class GraphLabeler(Labeler):
         forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        tighten: bool = False,
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -159,6 +165,7 @@ class GraphLabeler(Labeler):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.scale = scale
         self.homogeneous = homogeneous
@@ -170,11 +177,14 @@ class GraphLabeler(Labeler):
         self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.tighten = tighten
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
     _parameters = settings(
-        homogeneous=Flag(), tie=Elsewhere("None, or whole numbers of shape (n_features, K), as `GraphModel` takes them")
+        homogeneous=Flag(),
+        tighten=Flag(),
+        tie=Elsewhere("None, or whole numbers of shape (n_features, K), as `GraphModel` takes them"),
     )
 
     def _list(self, X: Any) -> list[Any]:

@@ -29,6 +29,7 @@ from ..losses import Hamming, Loss
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound, MultiLabelModel, label_graph, multiclass
+from .answers.inspection import column_names, pair_names, place_of
 from .base import convex_blocks
 from .memory import model_bytes, multilabel_bytes
 from .pipeline import Bound, Data, MaxSumEstimator, label_gains, labels_of, who_solves
@@ -82,6 +83,8 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature; regularised like every weight.
     label_graph : {"complete", "tree", "none"} or array-like of int, shape (n_edges, 2)
@@ -104,7 +107,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
     Attributes
     ----------
     classes_ : ndarray
-        Numbers of the labels, or the classes of a one-dimensional ``y``.
+        Numbers of the labels (names of the columns, if ``y`` was a DataFrame), or the classes of a one-dimensional ``y``.
     graph_ : Graph or None
         Graph of the labels.
     weights_ : ndarray, shape (n_weights,)
@@ -142,6 +145,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = True,
         label_graph: Any = "complete",
         checkpoint: str | Path | None = None,
@@ -163,6 +167,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.label_graph = label_graph
         self.checkpoint = checkpoint
@@ -202,6 +207,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Data:
         check_room(multilabel_bytes(X, y), "this training set")
+        columns = column_names(y)
         y, unknown = hidden(y)
         with named_samples(X):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, multi_output=True)
@@ -212,7 +218,10 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
             keep = np.flatnonzero(~unknown)
             X, y, weight = X[keep], y[keep], weight[keep]
         check_classification_targets(y)
-        return Data(with_bias(X, self.bias), read_target(y, unknown if y.ndim == 2 else None), weight)
+        target = read_target(y, unknown if y.ndim == 2 else None)
+        if columns is not None and target.kind == "multilabel":
+            target = replace(target, classes=columns)
+        return Data(with_bias(X, self.bias), target, weight)
 
     def _bind(self, settings: Settings, data: Data, C: float, **known: Any) -> Bound:
         surrogate, target = surrogate_of(settings), data.labels
@@ -374,6 +383,43 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         if not edge_marginals:
             return labels
         return labels, np.array([own.edge for own in found]).reshape(X.shape[0], -1, size, size)
+
+    def label_numbers(self, X: Any, y: Any) -> list[np.ndarray]:
+        y, unknown = hidden(y)
+        if self._kind == "multilabel":
+            table = np.asarray(y.toarray() if sparse.issparse(y) else y, dtype=np.int64)
+            return list(table if unknown is None else np.where(unknown, UNKNOWN, table))
+        place = {label: k for k, label in enumerate(self.classes_.tolist())}
+        given = np.asarray(y).reshape(-1).tolist()
+        wrong = [label for label in given if label not in place]
+        if wrong:
+            raise InvalidSampleError(f"y holds {wrong[0]!r}, wanted one of the classes {self.classes_.tolist()[:12]}.")
+        found = np.array([[place[label]] for label in given], dtype=np.int64)
+        return list(found if unknown is None else np.where(unknown[:, None], UNKNOWN, found))
+
+    def _ranked(self, samples: Any, j: int, rows: np.ndarray) -> list[np.ndarray]:
+        return [own.astype(np.int64) if self._kind == "multilabel" else self.classes_[own] for own in rows]
+
+    def _table_of(self, samples: Any, j: int, table: np.ndarray) -> np.ndarray:
+        return table
+
+    def _probabilities(self, tables: list[np.ndarray]) -> np.ndarray:
+        found = np.array(tables)
+        return found[:, :, 1] if self._kind == "multilabel" else found[:, 0]
+
+    def _class_weights(self, label: Any, node_type: int) -> tuple[list[str], np.ndarray]:
+        blocks = self.coef_blocks_
+        k, sign = place_of(label, self.classes_), 1.0
+        if self._kind == "binary" and len(blocks["nodes"]) == 1:  # the weights of the second of two classes
+            k, sign = 0, 1.0 if k else -1.0
+        names = getattr(self, "feature_names_in_", np.array([f"x{i}" for i in range(self.n_features_in_)])).tolist()
+        weights = blocks["nodes"][k]
+        if "bias" in blocks:
+            weights, names = np.append(weights, blocks["bias"][k]), [*names, "bias"]
+        return names, sign * weights
+
+    def _axes(self, name: str) -> list[list[Any]]:
+        return pair_names(self.classes_.tolist(), self.graph_.edges) if self.graph_ is not None else [[], []]
 
     @property
     def coef_blocks_(self) -> dict[str, np.ndarray]:

@@ -61,6 +61,8 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         Threads over samples where solvers are called; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature; regularised like every weight.
     label_graph : {"complete", "tree", "none"} or array-like of int, shape (n_edges, 2)
@@ -112,6 +114,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = True,
         label_graph: Any = "complete",
         checkpoint: str | Path | None = None,
@@ -136,6 +139,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.label_graph = label_graph
         self.checkpoint = checkpoint

@@ -36,6 +36,9 @@ from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
 from ..models.trees import TreeLayout
+from ..progress import LearningLine, watched, write
+from .answers.confidence import Answers
+from .answers.inspection import Inspection
 from .settings import NestedParameters, Settings, as_jobs, chosen
 from .surrogates import SURROGATES, Choice, Surrogate, choose_learner, surrogate_of
 
@@ -113,7 +116,7 @@ class Plan(NamedTuple):
     chosen: str
 
 
-class MaxSumEstimator(NestedParameters, ABC):
+class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
     """Base of all estimators; a kind of them adds the methods of the first part."""
 
     model_: Any
@@ -201,7 +204,14 @@ class MaxSumEstimator(NestedParameters, ABC):
 
     def _train(self, plan: Plan) -> Self:
         objective, start = self._warm(plan.settings, plan.objective)
-        result = _minimise(plan.settings, objective, plan.learner, start)
+        settings, learner = plan.settings, plan.learner
+        line = LearningLine(learner.tol)
+        with watched(settings.verbose, settings.callback, time_limit=learner.time_limit, describe=line) as callback:
+            result = _minimise(replace(settings, callback=callback), objective, learner, start)
+        if settings.verbose:
+            write(f"{settings.owner}: {result}")
+        if result.termination == Termination.interrupted and _is_searched():
+            raise KeyboardInterrupt("the search ends with the training that was interrupted")
         if not plan.settings.warm_start:
             result.extra.pop("planes", None)
         self._accept(plan._replace(objective=objective), result)
@@ -400,6 +410,14 @@ def _caller() -> int:
     while frame is not None and frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
     return level + 1
+
+
+def _is_searched() -> bool:
+    """Whether scikit-learn's searches or cross-validation called: whoever interrupts one of their trainings means all of them."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and not frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _minimise(settings: Settings, objective: Any, learner: Learner, start: Any) -> LearningResult:

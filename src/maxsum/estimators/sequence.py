@@ -16,7 +16,7 @@ from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..learning.oracles.second_order import best_tags
 from ..losses import Loss
-from ..models.sample import GraphSample
+from ..models.sample import GraphSample, names_features
 from ..models.second_order import PairLayout
 from .base import Labeler, coefficients
 from .settings import as_jobs
@@ -61,6 +61,8 @@ class SequenceLabeler(Labeler):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
     scale : {"auto", "standard"} or False
@@ -128,6 +130,7 @@ class SequenceLabeler(Labeler):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
         order: int = 1,
@@ -154,6 +157,7 @@ class SequenceLabeler(Labeler):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.scale = scale
         self.order = order
@@ -211,6 +215,12 @@ class SequenceLabeler(Labeler):
         masks = super()._observed_labels(samples, observed)
         return masks if self._pairs is None else [np.tile(mask, self._pairs.n_tags) for mask in masks]
 
+    def _table_of(self, samples: list[GraphSample], j: int, table: np.ndarray) -> np.ndarray:
+        if self._pairs is None:
+            return super()._table_of(samples, j, table)
+        size = self._pairs.n_tags
+        return table.reshape(samples[j].n_nodes, size, size).max(axis=1)  # over the labels before
+
     def _outside(self, sample: GraphSample, labels: np.ndarray) -> np.ndarray:
         return super()._outside(sample, labels if self._pairs is None else labels % self._pairs.n_tags)
 
@@ -218,7 +228,7 @@ class SequenceLabeler(Labeler):
         samples, scaling = [], self._scaling(facts)
         chains: dict[int, Graph] = {}
         for j, item in enumerate(items):
-            own = item if hasattr(item, "tocsr") or _are_dicts(item) else _array(item, j)
+            own = item if hasattr(item, "tocsr") or names_features(item) else _array(item, j)
             length = int(own.shape[0]) if hasattr(own, "shape") else len(own)
             if length not in chains:
                 chains[length] = Graph.chain(length)
@@ -227,10 +237,6 @@ class SequenceLabeler(Labeler):
             except InvalidSampleError as error:
                 raise InvalidSampleError(f"sample {j}: {error}") from error
         return samples
-
-
-def _are_dicts(item: Any) -> bool:
-    return isinstance(item, (list, tuple)) and any(isinstance(own, Mapping) for own in item)
 
 
 def _array(item: Any, j: int) -> np.ndarray:

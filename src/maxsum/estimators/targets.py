@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,7 +154,10 @@ def _items(sample: GraphSample, given: Any) -> list[Any] | None:
     elif isinstance(given, (list, tuple)):
         items = list(given)
         shape = sample.graph.shape
-        if shape is not None and len(items) == shape[0] and all(_is_row(row, shape[1]) for row in items):
+        sides = () if shape is None else shape
+        for k, width in enumerate(sides[1:]):
+            if len(items) != prod(sides[: k + 1]) or not all(_is_row(row, width) for row in items):
+                break
             items = [label for row in items for label in (row.tolist() if isinstance(row, np.ndarray) else row)]
     else:
         return None

@@ -22,8 +22,8 @@ class GraphSample:
     Parameters
     ----------
     X : array-like or list of dicts
-        Integer codes (n_nodes,), dense features (n_nodes, d), a scipy sparse matrix of that shape, or one dict of features a
-        node. For a grid graph (height, width) and (height, width, d) are accepted too.
+        Integer codes (n_nodes,), dense features (n_nodes, d), a scipy sparse matrix of that shape, or one dict (or list of
+        strings) of features a node. For a grid graph arrays of its shape are accepted too, (height, width) and (height, width, d) for images.
     graph : Graph
         Its ``edge_type`` says which edges share weights.
     edge_features : array-like, shape (n_edges,) or (n_edges, d), optional
@@ -87,6 +87,15 @@ class GraphSample:
         return f"GraphSample({self.kind}{width}, {self.graph!r}{more})"
 
 
+def names_features(given: Any) -> bool:
+    """Whether observations are features by name: a list in which some node has a dict, or a list or set of strings."""
+    return isinstance(given, (list, tuple)) and any(
+        isinstance(row, Mapping)
+        or (isinstance(row, (list, tuple, set, frozenset)) and len(row) > 0 and all(isinstance(own, str) for own in row))
+        for row in given
+    )
+
+
 def _observations(given: Any, graph: Graph) -> Any:
     if hasattr(given, "tocsr"):
         matrix = given.tocsr().astype(np.float64)
@@ -97,7 +106,7 @@ def _observations(given: Any, graph: Graph) -> Any:
             node = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
             raise InvalidSampleError(_not_finite(matrix.data[bad[0]], node, int(matrix.indices[bad[0]])))
         return matrix
-    if isinstance(given, (list, tuple)) and any(isinstance(row, Mapping) for row in given):
+    if names_features(given):
         if len(given) != graph.n_nodes:
             raise InvalidSampleError(f"X has {len(given)} dicts, but the graph has {graph.n_nodes} nodes; wanted one for each.")
         return list(given)
@@ -108,8 +117,9 @@ def _observations(given: Any, graph: Graph) -> Any:
         raise InvalidSampleError(
             f"X has dtype {array.dtype}, wanted numbers: codes (n,), features (n, d), a sparse matrix, or a list of dicts."
         )
-    if graph.shape is not None and array.shape[:2] == graph.shape and array.ndim in (2, 3):
-        array = array.reshape(graph.n_nodes, *array.shape[2:])
+    sides = () if graph.shape is None else graph.shape
+    if len(sides) > 1 and array.shape[: len(sides)] == sides and array.ndim <= len(sides) + 1:
+        array = array.reshape(graph.n_nodes, *array.shape[len(sides) :])
     if array.ndim == 1:
         if array.dtype.kind not in "iu":
             raise InvalidSampleError(

@@ -225,8 +225,9 @@ def _too_wide(problem: Problem, max_cells: float) -> int:
     least = MAX_AXES
     while fewest > 1 and least > 1 and fewest**least > max_cells:
         least -= 1
-    if problem.graph.shape is not None and min(problem.graph.shape) >= least:
-        return min(problem.graph.shape)
+    image = problem.graph.image_shape
+    if image is not None and min(image) >= least:
+        return min(image)
     edges = problem.graph.edges
     for _ in range(_TUNING.peels):
         degree = np.bincount(edges.ravel(), minlength=problem.n_nodes)
