@@ -441,18 +441,17 @@ def tree_model(
     weight: np.ndarray,
     C: float,
 ) -> BoundModel:
-    """The model with the leaves of trees, grown on the samples, as node features and edge types; it leads new samples through them."""
+    """The model with the leaves of trees, grown on the samples, as node features and edge types; it leads new samples through them.
+
+    Operators have no part in the growth: their weights are learned with all others afterwards.
+    """
     spec, surrogate = settings.potentials, str(settings.surrogate)
-    if spec.operators is not None:
-        raise InvalidParameterError(
-            "potentials has operators and trees, wanted one of them: trees are grown for pairwise energies."
-        )
     if settings.class_weight is not None:
         raise InvalidParameterError("class_weight is given beside trees, wanted None: give the weights as a loss instead.")
     own = spec.trees
     grower = TreeGrower(
         own.ask(samples), own.node_depth, own.edge_depth, own.n_candidates, own.min_items, own.max_items, C, settings.loss, surrogate,
-        replace(spec, trees=None), n_jobs=settings.n_jobs, random_state=settings.random_state, model=model,
+        replace(spec, trees=None, operators=None, n_operators=0), n_jobs=settings.n_jobs, random_state=settings.random_state, model=model,
     )  # fmt: skip
     return grower.grow(samples, labels, classes, sample_weight=weight).model.base
 

@@ -29,13 +29,14 @@ class GraphLabeler(Labeler):
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`. Auto (or None, here and elsewhere): supermodular for two labels on graphs with cycles
         (where training and prediction are then exact), general elsewhere. The surrogates ``qp`` and ``logistic`` take general, auto and
         convex as the same, or a `maxsum.models.Convex`; their edge features must be >= 0.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         Margin-rescaled hinge (also auto, but for large graphs with cycles and many weights, where auto is lp), that of the linear relaxation, or strictly trivial equivalents, for which training needs no
         max-sum solver. ``qp`` is the hinge of a convex quadratic relaxation (`maxsum.learning.QPObjective`), ``logistic`` a logistic
         random field (`maxsum.learning.LogisticObjective`), not convex in the weights, so that no lower bound is claimed. Both predict
         what they learned, a rounded point; ``predict(X, solver=...)`` maximises the score of labellings instead. ``likelihood`` is the
         conditional log-likelihood (`maxsum.learning.LikelihoodObjective`): a conditional random field on forests and graphs of small
-        width, a convex upper bound elsewhere; `predict_marginals` gives its probabilities.
+        width, a convex upper bound elsewhere; `predict_marginals` gives its probabilities. ``pseudolikelihood`` is the log-likelihood of
+        each label given its neighbours (`maxsum.learning.PseudoLikelihoodObjective`), exact on every graph.
     learner : None, "auto", str or Learner
         By default `BlockFrankWolfe` for margin, `CuttingPlane` for trivial, `ProjectedQuasiNewton` for qp and logistic,
         `MaximumLikelihood` (L-BFGS) for likelihood. A name, or the default, has ``tol``, ``max_iter``,

@@ -54,7 +54,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         Tables that are allowed; see `maxsum.models.GraphModel`, and `maxsum.models.Convex` for the surrogates ``qp`` and ``logistic``,
         which take general, auto and convex as the same. Auto: general up to 18 labels and on forests, supermodular for more
         labels on graphs with cycles, where training and prediction are then exact.
-    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         Margin-rescaled hinge, with the exact maximum, with that of the linear relaxation (`LPObjective`), or with that of a convex
         quadratic one (`QPObjective`); or the logistic loss of its unconstrained minimiser (`LogisticObjective`), which is not convex in
         the weights: no lower bound is claimed for it. These two predict what they learned: a rounded point. Or the conditional

@@ -28,6 +28,7 @@ from ..learning.objectives.logistic import LogisticObjective, predict_logistic
 from ..learning.objectives.lp import LPObjective
 from ..learning.objectives.margin import MarginObjective, loss_table
 from ..learning.objectives.multilabel import MultiLabelObjective, SubsetOracle
+from ..learning.objectives.pseudolikelihood import PseudoLikelihoodObjective
 from ..learning.objectives.qp import QPObjective, predict_convex
 from ..learning.oracles.bracket import BracketOracle
 from ..learning.oracles.clusters import ClusterOracle
@@ -444,7 +445,22 @@ class Likelihood(_Smooth):
         return f"no oracle, as {objective.words()}"
 
 
-SURROGATES: dict[str, Surrogate] = {own.name: own for own in (Margin(), LP(), Trivial(), QP(), Logistic(), Likelihood())}
+class PseudoLikelihood(Likelihood):
+    """Log-likelihood of each label given the true labels of its neighbours: exact on every graph."""
+
+    name, default = "pseudolikelihood", "ProjectedQuasiNewton"
+    no_loss = "a pseudo-likelihood has no loss to weight"
+
+    def objective(self, settings: Settings, bound: BoundModel, weight: np.ndarray, C: float, operators: Any = None) -> Any:
+        return PseudoLikelihoodObjective(bound, C, weight)
+
+    def describe(self, settings: Settings, objective: Any, learner: str) -> str:
+        return "no oracle, as labels are conditioned on their neighbours"
+
+
+SURROGATES: dict[str, Surrogate] = {
+    own.name: own for own in (Margin(), LP(), Trivial(), QP(), Logistic(), Likelihood(), PseudoLikelihood())
+}
 
 
 def surrogate_of(settings: Settings) -> Surrogate:

@@ -15,6 +15,7 @@ from ..core.validation import LARGEST
 from ..models.convex import Convex, ConvexBound
 from ..models.features import NodeFeatures
 from ..models.graph_model import GraphModel, Layout
+from ..models.images.tests import PixelTests
 from ..models.matrices import Definite, Dictionary, NoMatrices
 from ..models.multilabel import MultiLabelBound, MultiLabelModel, SingleNodes, multiclass
 from ..models.second_order import PairLayout, second_order
@@ -147,9 +148,12 @@ def _check_rules(rules: Any, n_edge_types: int, size: int) -> None:
 def _check_trees(trees: Any, n_edge_types: int) -> None:
     """Tests that trees ask for must exist, and their leaves be the edge types."""
     tests = trees.tests if isinstance(trees, TreeFeatures) else None
-    if not isinstance(tests, FeatureTests):
+    if not isinstance(tests, (FeatureTests, PixelTests)) or (
+        isinstance(tests, PixelTests) and (tests.thresholds is None or tests.spreads is None)
+    ):
         raise ValueError("trees without tests")
-    for places, values in ((tests.feature, tests.threshold), (tests.spread_feature, tests.spread)):
+    pairs = () if isinstance(tests, PixelTests) else ((tests.feature, tests.threshold), (tests.spread_feature, tests.spread))
+    for places, values in pairs:
         if places.shape != values.shape or places.ndim != 1 or places.dtype.kind != "i" or places.min(initial=0) < 0:
             raise ValueError("tests of trees without features or thresholds")
     for tree, count in ((trees.node, tests.n_node_tests), *((own, tests.n_edge_tests) for own in trees.edges)):

@@ -30,7 +30,7 @@ _RECORDS = {
     "learning.oracles.relaxed": "Relaxed",
     "learning.objectives.smoothed": "SmoothedCertificate",
     "losses": "Hamming TableLoss",
-    "models": "Codes Convex Dense Dicts Hashed Kernel KernelMap Matting Sparse Trees",
+    "models": "Codes Convex Dense Dicts Hashed Kernel KernelMap Matting PixelTests Sparse Trees",
     "models.scaling": "Scaling",
     "models.trees": "FeatureTests Tree TreeFeatures",
     "storage.values": "LeftOut",
