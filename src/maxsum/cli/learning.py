@@ -41,7 +41,8 @@ def fit(
         str | None, typer.Option(help="general, supermodular, associative, potts, auto or convex; auto by default.")
     ] = None,
     surrogate: Annotated[
-        str | None, typer.Option(help="margin, lp, trivial, qp, logistic, likelihood or auto; auto by default.")
+        str | None,
+        typer.Option(help="margin, lp, trivial, qp, logistic, likelihood, pseudolikelihood or auto; auto by default."),
     ] = None,
     learner: Annotated[str | None, typer.Option(help="BlockFrankWolfe, CuttingPlane, ...; by surrogate by default.")] = None,
     C: Annotated[
