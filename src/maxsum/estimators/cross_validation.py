@@ -358,6 +358,9 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         name.
     class_weight : dict, array-like of shape (K,), or "balanced", optional
         What missing each class costs in the Hamming loss.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -425,6 +428,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -457,6 +461,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -545,6 +550,9 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         name.
     class_weight : dict, array-like of shape (K,), or "balanced", optional
         What missing each class costs in the Hamming loss.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -603,6 +611,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -640,6 +649,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -716,6 +726,9 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         name.
     class_weight : dict, array-like of shape (K,), or "balanced", optional
         What missing each class costs in the Hamming loss.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -766,6 +779,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
@@ -796,6 +810,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.solver = solver

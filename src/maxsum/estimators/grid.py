@@ -93,6 +93,9 @@ class GridLabeler(Labeler):
         File that the state of the training is written to, and that training goes on from if it exists.
     class_weight : dict, array-like of shape (K,), or "balanced", optional
         What missing each class costs in the Hamming loss.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on from what the first left.
     smoothing : float
@@ -160,6 +163,7 @@ class GridLabeler(Labeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -193,6 +197,7 @@ class GridLabeler(Labeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
