@@ -10,6 +10,7 @@ import numpy as np
 from ..core.errors import ModelFileError
 from ..core.graph import Graph
 from ..core.memory import check_room
+from ..core.transitions import Neighbours
 from ..core.validation import LARGEST
 from ..models.convex import Convex, ConvexBound
 from ..models.features import NodeFeatures
@@ -115,6 +116,7 @@ def _layout(given: Any, classes: tuple[np.ndarray, ...], n_weights: int, reader:
         isinstance(flag, bool) for flag in (model.bias, model.homogeneous, model.symmetric)
     ):
         raise ValueError("the features have no sound description")
+    _check_rules(model.forbidden, sizes["n_edge_types"], max(len(own) for own in classes))
     n_classes = tuple(len(own) for own in classes)
     if sizes["n_node_types"] != len(classes):
         raise ValueError(f"{sizes['n_node_types']} node types, and classes for {len(classes)}")
@@ -129,6 +131,18 @@ def _layout(given: Any, classes: tuple[np.ndarray, ...], n_weights: int, reader:
         return layout
     _check_trees(trees, sizes["n_edge_types"])
     return TreeLayout(**vars(layout), trees=trees)
+
+
+def _check_rules(rules: Any, n_edge_types: int, size: int) -> None:
+    """Rules of neighbours must be tables of the sizes that the model has."""
+    if rules is None:
+        return
+    shapes = [(n_edge_types, size, size), (n_edge_types, size), (n_edge_types, size)]
+    tables = [rules.pairs, rules.starts, rules.ends] if isinstance(rules, Neighbours) else []
+    if [(getattr(own, "shape", None), getattr(own, "dtype", None)) for own in tables] != [
+        (own, np.dtype(bool)) for own in shapes
+    ]:
+        raise ValueError("the forbidden pairs have no sound description")
 
 
 def _check_trees(trees: Any, n_edge_types: int) -> None:

@@ -18,6 +18,7 @@ from ..learning.registry import LEARNERS
 _SHORT = 16  # items of a list up to which the header holds them, where people can read them; longer ones are arrays
 _WIDE = 2**20  # bytes of an array of words up to which its width is kept: a file cannot ask for more than 1 MB so
 _RECORDS = {
+    "core.transitions": "Neighbours",
     "inference.registry": (
         "AlphaExpansion AugmentingDAG BranchAndBound ConvexBP DualDecomposition Exhaustive ICM JunctionTree LPFinisher LinearProgram "
         "LocalSearch MaxFlow QPRelaxation TRWS Toulbar2 TreeDP"
