@@ -11,6 +11,8 @@ from typing import Any
 
 from maxsum.experiments import EXPERIMENTS
 
+from .bench_asked import SUBJECTS
+
 MODULES = {
     "chains": "bench_chains",
     "maxflow": "bench_maxflow",
@@ -37,17 +39,28 @@ MODULES = {
     "paths": "bench_paths",
     "chunking": "bench_chunking",
     "panel": "bench_panel",
+    "tight": "bench_tight",
     "reliability": "bench_reliability",
     "adversary": "bench_adversary",
     "shards": "bench_shards",
     "cluster": "bench_cluster",
     "parts": "bench_parts",
+    **{f"asked-{name}": f"bench_asked:{name}" for name in SUBJECTS},
     **{f"reproduce-{name}": f"bench_experiments:{name}" for name in sorted(EXPERIMENTS)},
 }
 
 
 def load(name: str) -> Any:
-    """The module of a benchmark, or the part of it that reproduces one experiment."""
+    """The module of a benchmark, or one part of it: an experiment, or a subject of ``asked``."""
     module, _, part = MODULES[name].partition(":")
     found = importlib.import_module(f".{module}", __package__)
-    return found.Reproduction(part) if part else found
+    return found.part(part) if part else found
+
+
+def chosen(names: list[str]) -> list[str]:
+    """Benchmarks by their names; the name of a family, as ``asked``, stands for all of it."""
+    return [
+        own
+        for name in names
+        for own in ([name] if name in MODULES else [n for n in MODULES if n.startswith(f"{name}-")] or [name])
+    ]

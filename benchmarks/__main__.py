@@ -8,20 +8,26 @@ import sys
 import time
 from pathlib import Path
 
-from . import MODULES, load, report
+from . import MODULES, chosen, load, report
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results.md"
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(MODULES)}; all by default")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"one or more of {', '.join(MODULES)}, or asked or reproduce for all of theirs; all by default",
+    )
     parser.add_argument("--quick", action="store_true", help="tiny settings: does it run? Writes nothing.")
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.names if name not in MODULES]
+    names = chosen(options.names)
+    unknown = [name for name in names if name not in MODULES]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; known are {', '.join(MODULES)}")
-    for name in options.names or MODULES:
+    for name in names or MODULES:
         module = load(name)
         sys.stderr.write(f"{name} ...\n")
         before, start = os.getloadavg(), time.perf_counter()

@@ -63,6 +63,7 @@ __all__ = [
     "Termination",
     "UnsupportedProblemError",
     "Verification",
+    "calibration",
     "datasets",
     "estimators",
     "factors",
@@ -80,6 +81,7 @@ __all__ = [
     "parts",
     "plotting",
     "read_problem",
+    "refine",
     "report",
     "sample",
     "save_model",
@@ -89,6 +91,7 @@ __all__ = [
 
 
 _MODULES = (
+    "calibration",
     "datasets",
     "estimators",
     "factors",
@@ -119,6 +122,7 @@ _HOME = {
     "marginals": ".inference.questions",
     "max_marginals": ".inference.questions",
     "read_problem": ".core.files",
+    "refine": ".estimators.images.refine",
     "sample": ".inference.questions",
     "save_model": ".storage",
     "solve": ".inference",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from maxsum import Graph, InvalidGraphError
+from maxsum import Graph, InvalidGraphError, Problem, read_problem, solve
 
 
 def edges(graph: Graph) -> list[list[int]]:
@@ -234,3 +234,95 @@ def test_incidence_components_and_forest() -> None:
     assert graph.is_forest and Graph.chain(0).is_forest and Graph.chain(9).is_forest
     assert not Graph.complete(3).is_forest and not Graph.grid(2, 2).is_forest
     assert not Graph.from_edges([(0, 1), (1, 2), (2, 0)], n_nodes=9).is_forest
+
+
+# ---- grids of any number of dimensions -------------------------------------------------------------------------
+
+
+def by_hand(shape, steps) -> set[tuple[int, int, int]]:
+    """Pairs of nodes and number of the step, by looking at all pairs of places."""
+    places = list(np.ndindex(*shape))
+    return {
+        (u, v, t)
+        for t, step in enumerate(steps)
+        for u, p in enumerate(places)
+        for v, q in enumerate(places)
+        if tuple(np.add(p, step)) == q
+    }
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4), (2, 1, 2, 3), (3, 0, 2), (1, 1, 1)])
+def test_grids_join_places_at_their_offsets(shape) -> None:
+    n = len(shape)
+    for steps in (np.eye(n, dtype=int)[::-1], [[2] + [0] * (n - 1)], [[2] * n, [-1] + [0] * (n - 1)]):
+        graph = Graph.grid(shape, offsets=steps, edge_types="direction")
+        found = {(u, v, t) for (u, v), t in zip(edges(graph), graph.edge_type.tolist(), strict=True)}
+        assert found == by_hand(shape, np.array(steps).tolist()) and graph.shape == shape
+    assert edges(Graph.grid(shape)) == edges(Graph.grid(shape, offsets=np.eye(n, dtype=int)[::-1]))
+
+
+@pytest.mark.parametrize(("connectivity", "far"), [(6, 1), (18, 2), (26, 3)])
+def test_volumes_have_6_18_or_26_neighbours(connectivity: int, far: int) -> None:
+    graph = Graph.grid((3, 3, 3), connectivity=connectivity, edge_types="direction")
+    place = np.array(list(np.ndindex(3, 3, 3)))
+    step = np.abs(place[graph.edges[:, 0]] - place[graph.edges[:, 1]])
+    assert step.max() == 1 and step.sum(axis=1).max() == far
+    assert graph.degrees[13] == connectivity and graph.n_edge_types == connectivity // 2
+    assert len({tuple(sorted(pair)) for pair in edges(graph)}) == graph.n_edges
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(height=(3, 3), offsets=[(0, 1), (0, -1)]), "joins the same pairs as offset 0"),
+        (dict(height=(3, 3), offsets=[(0, 0)]), "joins nodes to themselves"),
+        (dict(height=(3, 3), offsets=[(0, 1, 0)]), r"wanted whole numbers \(n_offsets, 2\)"),
+        (dict(height=(3, 3), offsets=[(0.5, 1.0)]), "wanted whole numbers"),
+        (dict(height=(3, 3), offsets=[(0, 1)], connectivity=4), "beside offsets, wanted one of them"),
+        (dict(height=(3, 3, 3), connectivity=8), "wanted 6 or 18 or 26 in 3 dimensions"),
+        (dict(height=(3, 3), width=2), "width is 2 beside all sides"),
+        (dict(height=3), "width is missing"),
+        (dict(height=()), "there are no sides"),
+        (dict(height=(3, -1)), "side 1 of the grid is -1"),
+    ],
+)
+def test_bad_grids_are_refused(options, message: str) -> None:
+    with pytest.raises(InvalidGraphError, match=message):
+        Graph.grid(**options)
+
+
+@pytest.mark.parametrize(
+    ("graph", "shape"),
+    [
+        (Graph.grid(3, 4), (3, 4)),
+        (Graph.grid(3, 4, 8), (3, 4)),
+        (Graph.grid(1, 4), (1, 4)),
+        (Graph.grid(4, 1), (4, 1)),
+        (Graph.grid(1, 1), (1, 1)),
+        (Graph.grid(3, 4, offsets=[(1, 0), (0, 1), (2, 3)]), (3, 4)),
+        (Graph.grid(3, 4, offsets=[(0, 1)]), None),
+        (Graph.grid(3, 4, offsets=[(0, 2), (1, 0)]), None),
+        (Graph.grid((2, 3, 4)), None),
+        (Graph.chain(4), None),
+    ],
+)
+def test_an_image_is_a_grid_with_all_its_neighbours(graph: Graph, shape) -> None:
+    assert graph.image_shape == shape
+
+
+@pytest.mark.parametrize("options", [dict(), dict(offsets=[(0, 0, 1), (0, 1, 0), (1, 1, -1), (0, 0, 2)])])
+def test_volumes_are_solved_like_any_graph(options) -> None:
+    """Problems on a volume, and on the same graph without a shape, have the same answers, messages and files."""
+    graph = Graph.grid((2, 3, 4), **options)
+    plain = Graph.from_edges(graph.edges, graph.n_nodes)
+    scores = np.random.default_rng(0).normal(size=(2, 3, 4, 3))
+    problem, other = (Problem(own, u, 0.4 * np.eye(3)) for own, u in ((graph, scores), (plain, scores.reshape(24, 3))))
+    for solver in (None, "TRWS", "JunctionTree", "DualDecomposition"):
+        assert solve(problem, solver).score == pytest.approx(solve(other, solver).score, abs=1e-3)
+    assert solve(problem).score == solve(other, "JunctionTree").score
+
+
+def test_a_volume_is_kept_in_its_file(tmp_path) -> None:
+    problem = Problem(Graph.grid((2, 2, 3)), np.zeros((12, 2)), np.eye(2))
+    problem.save(tmp_path / "volume.npz")
+    assert read_problem(tmp_path / "volume.npz").graph.shape == (2, 2, 3)

@@ -409,3 +409,21 @@ def test_one_image_and_one_sequence() -> None:
     assert tag.scores_.shape == (2, 4) and tag.C_ == 0.5 and tag.score([long], [labels]) > 0.5
     with pytest.raises(ms.InvalidParameterError, match="cv is 50, but 1 samples have 3 known nodes"):
         ms.SequenceLabelerCV([1.0], 50).fit([long], [np.where(np.arange(len(labels)) < 3, labels, -1)])
+
+
+def test_ctrl_c_in_one_training_of_a_search_ends_the_search():
+    from sklearn.model_selection import GridSearchCV
+
+    rng, calls = np.random.default_rng(0), []
+    X, y = [rng.normal(size=(4, 2)) for _ in range(12)], [rng.integers(0, 2, 4) for _ in range(12)]
+
+    def press(point):
+        calls.append(point)
+        raise KeyboardInterrupt
+
+    search = GridSearchCV(ms.SequenceLabeler(callback=press), {"C": [0.1, 1.0, 10.0]}, cv=3)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, y)
+    assert len(calls) == 1
+    alone = ms.SequenceLabeler(callback=press).fit(X, y)
+    assert alone.result_.termination == "interrupted"

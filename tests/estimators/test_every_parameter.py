@@ -69,11 +69,15 @@ EFFECTS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "tie": ({}, np.arange(6).reshape(2, 3) % 3, size),
     "classes": ({}, [0, 1, 2, 9], lambda net, X: len(net.classes_)),
     "class_weight": ({}, "balanced", weights),
+    "forbidden": ({"classes": [0, 1, 2, 9]}, [(0, 9), (9, 0)], lambda net, X: np.isneginf(net.coef_blocks_["edges"]).sum()),
     "smoothing": ({"surrogate": "lp"}, 0.5, lambda net, X: net.result_.learner),
+    "tighten": ({"surrogate": "lp"}, True, lambda net, X: net.result_.message),
     "solver": ({}, "ICM", lambda net, X: net.predict_result(X)[0].solver),
     "connectivity": ({}, 8, lambda net, X: len(net.model_.data.edges)),
+    "offsets": ({}, [(0, 1), (1, 0), (0, 2)], lambda net, X: len(net.model_.data.edges)),
     "edge_types": ({"potentials": "general"}, "directions", size),
     "edge_features": ({"potentials": "general"}, "contrast", size),
+    "guide": ({"potentials": "general", "edge_features": "contrast"}, [1], lambda net, X: net.n_features_in_),
     "gamma": ({"edge_features": "contrast"}, 0.3, lambda net, X: net.gamma_),
     "order": ({}, 2, size),
     "label_graph": ({}, "none", size),
@@ -83,7 +87,14 @@ EFFECTS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "scoring": ({"Cs": [0.001, 0.01]}, "macro_f1", lambda net, X: np.asarray(net.scores_).tobytes()),
     "folds": ({}, "nodes", lambda net, X: np.asarray(net.scores_).tobytes()),
 }  # fmt: skip
-SEEN_ELSEWHERE = {"callback", "checkpoint", "checkpoint_seconds", "warm_start"}  # below
+SEEN_ELSEWHERE = {
+    "callback",
+    "verbose",
+    "checkpoint",
+    "checkpoint_seconds",
+    "dimensions",
+    "warm_start",
+}  # below; dimensions in test_grid_dimensions
 # On label sets the default learner has no order to draw, and pairs of labels in general tables are what is learned.
 OTHERWISE: dict[tuple[str, str], tuple[dict[str, Any], Any, Any]] = {
     ("MultiLabelClassifier", "oracle"): ({"learner": "BlockFrankWolfe"}, "Exhaustive", lambda net, X: net.result_.message),
@@ -133,11 +144,15 @@ def test_it_has_an_effect(name: str, parameter: str) -> None:
 
 
 @pytest.mark.parametrize("name", [f"{kind}{end}" for kind in KINDS for end in ("", "CV")])
-def test_callbacks_checkpoints_and_warm_starts(name: str, tmp_path: Path) -> None:
+def test_callbacks_checkpoints_and_warm_starts(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     X, y = data(name.removesuffix("CV"))
     points: list[Any] = []
     made(name, callback=lambda point: points.append(point)).fit(X, y)
-    assert points
+    assert points and not capsys.readouterr().err
+    made(name, verbose=1).fit(X, y)
+    shown = capsys.readouterr().err
+    assert "pass 1 " in shown and "objective" in shown and "gap" in shown.splitlines()[-1]
+    assert ("fold 2" in shown) == name.endswith("CV")
     if name.endswith("CV"):
         return
     state = tmp_path / "state"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -79,6 +80,7 @@ def test_the_search_for_a_row_is_part_of_the_time(time, monkeypatch):
     row = dispatch.TABLE[1]
     slow = dispatch.Row(row.condition, lambda p: time.passes(4.0) or row.fits(p), row.solver)
     monkeypatch.setattr(dispatch, "TABLE", (slow,))
+    monkeypatch.setattr(dispatch, "_TUNING", replace(dispatch._TUNING, tried_nodes=0))
     limits = []
     monkeypatch.setattr(dispatch, "TRWS", lambda time_limit: limits.append(time_limit) or TRWS(time_limit=0.0))
     ms.solve(frustrated(), time_limit=10.0)

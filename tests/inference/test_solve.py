@@ -129,6 +129,34 @@ def test_nobody_says_time_limit_where_none_was_given(gap, tune):
     assert ms.solve(problem, gap=gap, time_limit=0.2).termination == "time_limit"
 
 
+def sparse_random(seed=0):
+    rng = np.random.default_rng(seed)
+    pairs = np.argwhere(np.triu(np.ones((40, 40)), 1))
+    graph = ms.Graph.from_edges(pairs[np.sort(rng.choice(len(pairs), 80, replace=False))], n_nodes=40)
+    return problem_of(graph, 4, rng.normal(size=(80, 4, 4)), seed)
+
+
+def test_small_problems_are_tried_with_a_few_boxes_first(tune):
+    result = ms.solve(sparse_random())
+    assert result.solver == "BranchAndBound" and result.n_iter <= dispatch._TUNING.tried_boxes
+    assert result.verify(sparse_random(), exact=True).guarantee == "optimal"
+    tune(dispatch, tried_nodes=0)
+    other = ms.solve(sparse_random())
+    assert other.solver == "JunctionTree" and other.score == pytest.approx(result.score, abs=1e-9)
+
+
+def test_a_small_problem_that_a_few_boxes_do_not_prove_goes_on(tune):
+    tune(dispatch, tried_boxes=0)
+    assert ms.solve(sparse_random()).solver == "JunctionTree"
+    rng = np.random.default_rng(0)
+    graph = ms.Graph.from_edges(sparse_random().graph.edges, n_nodes=40)
+    cells = dispatch.narrow_order(ms.Problem(graph, np.zeros((40, 4)), tables=np.eye(4)), 2**24).cells
+    tune(dispatch, small_cells=int(cells) - 1, small_passes=0.0)
+    wide = problem_of(graph, 4, rng.normal(size=(80, 4, 4)))
+    result = ms.solve(wide)
+    assert result.guarantee == "optimal" and result.message.startswith("row 5 (general): TRWS left a gap of")
+
+
 def test_hard_constraints_of_a_large_problem_are_searched():
     """A map that TRW-S cannot colour: moves that repair a labelling are no proof of one."""
     graph = ms.Graph.grid(20, 20)

@@ -176,8 +176,20 @@ def test_graphs_to_an_estimator():
 def test_what_an_estimator_cannot_hold_is_refused():
     with pytest.raises(ms.UnsupportedProblemError, match="forbids"):
         StructuredHinge(K, forbidden=[(0, 1)]).to_estimator()
-    with pytest.raises(ms.UnsupportedProblemError, match="neighbours"):
-        StructuredHinge(K, "grid", neighbours=[(0, 2)]).to_estimator()
+    volumes = [np.zeros((2, 2, 2, 1))], [np.arange(8).reshape(2, 2, 2) % 2]
+    with pytest.raises(ms.UnsupportedProblemError, match="3 dimensions, wanted images"):
+        ms.GridLabeler("general", dimensions=3).fit(*volumes).to_torch()
+
+
+def test_grids_with_offsets_of_their_own_go_both_ways():
+    layer = StructuredHinge(K, "grid", neighbours=[(0, 2), (1, -1)], edge_types="direction").double()
+    with torch.no_grad():
+        layer.pairwise.weight.copy_(torch.randn_like(layer.pairwise.weight))
+    estimator, scores = layer.to_estimator(), torch.randn(1, K, 3, 4, dtype=torch.float64)
+    found = estimator.predict([scores[0].permute(1, 2, 0).numpy()])[0]
+    assert (found == decode(scores, layer).labels[0].numpy()).all()
+    _, again = estimator.to_torch()
+    assert again.offsets == layer.offsets and (decode(scores, again).labels[0].numpy() == found).all()
 
 
 @pytest.mark.parametrize("potentials", ["general", "associative"])

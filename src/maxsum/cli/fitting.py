@@ -17,9 +17,9 @@ import numpy as np
 from ..core.errors import CertificateError, CheckpointError, CheckTimeout, InvalidParameterError, MaxsumError
 from ..core.parameters import OneOf, check_value
 from ..core.result import Termination
+from ..progress import Progress, check_line
 from .forms import TASKS, Content, Form, guess_task, make_form
 from .options import CONFIGS, checked, read_config, split_settings
-from .progress import Progress, check_line
 
 N_VALUES = 10
 # Seconds of a check though training has used up all of --time-limit: an unchecked proof is worth less than a command that ends

@@ -42,6 +42,7 @@ _OWN = {
     "images": Key("text", "folder of the images in that of the data", "", ("image",)),
     "masks": Key("text", "folder of the masks in that of the data", "", ("image",)),
     "mask_suffix": Key("text", "what follows the name of an image in that of its mask", "", ("image",)),
+    "mask": Key("text", "pattern of the names of masks, such as mask-*.png, where * is the name of the image", "", ("image",)),
     "unknown": Key("names", "values or colours (#rrggbb) of pixels whose label is unknown", "", ("image",)),
     "pixels": Key("names", "features of pixels: colour, mean, spread, position", "", ("image",)),
     "products": Key("flag", "products of two features of a pixel too", "", ("image",)),
@@ -61,7 +62,7 @@ _OWN = {
 """Settings of reading and of the run; those of the estimators are read from them."""
 
 # Parameters that are no words of a file: objects, functions, and what options of the command say.
-_LEFT_OUT = {"callback", "checkpoint", "checkpoint_seconds", "warm_start", "features", "tie", "homogeneous"}
+_LEFT_OUT = {"callback", "verbose", "checkpoint", "checkpoint_seconds", "warm_start", "features", "tie", "homogeneous"}
 _LISTED = {"Cs": "numbers"}
 
 

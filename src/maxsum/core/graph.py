@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate, combinations, product
+from math import comb, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,10 @@ import numpy as np
 from .errors import InvalidGraphError
 from .memory import check_room
 from .ownership import own, owned
+
+_FURTHEST = (
+    3  # axes along which neighbours by ``connectivity`` differ at most: all 26 of a volume; further ones are given as offsets
+)
 
 
 class Incidence(NamedTuple):
@@ -44,7 +50,7 @@ class Graph:
         Edges of one type share a table (in a problem) or weights (in a model).
     n_edge_types : int
     shape : tuple of int or None
-        (height, width) of a grid.
+        Sides of a grid, (height, width) of an image.
     parts : ndarray of int64 or None
         Node offsets of the graphs that a `union` joined, with the total at the end.
     merge : Merge or None
@@ -55,7 +61,7 @@ class Graph:
     edges: np.ndarray
     edge_type: np.ndarray
     n_edge_types: int = 1
-    shape: tuple[int, int] | None = None
+    shape: tuple[int, ...] | None = None
     parts: np.ndarray | None = None
     merge: Merge | None = field(default=None)
 
@@ -71,7 +77,7 @@ class Graph:
         return len(self.edges)
 
     def __repr__(self) -> str:
-        grid = f", grid {self.shape[0]}x{self.shape[1]}" if self.shape else ""
+        grid = f", grid {'x'.join(map(str, self.shape))}" if self.shape else ""
         types = f", {self.n_edge_types} edge types" if self.n_edge_types > 1 else ""
         return f"Graph({self.n_nodes} nodes, {self.n_edges} edges{grid}{types})"
 
@@ -113,6 +119,17 @@ class Graph:
         return np.cumsum(root == np.arange(self.n_nodes))[root] - 1
 
     @cached_property
+    def image_shape(self) -> tuple[int, int] | None:
+        """(height, width) of a grid of two dimensions in which all horizontal and vertical neighbours are joined; None for all other graphs."""
+        if self.shape is None or len(self.shape) != 2:
+            return None
+        height, width = self.shape
+        low, high = np.sort(self.edges.astype(np.int64), axis=1).T
+        beside, below = (high - low == 1) & (high % max(1, width) != 0), (high - low == width) & (width > 1)
+        joined = int(np.count_nonzero(beside | below)) + (int(np.count_nonzero(high - low == 1)) if width == 1 else 0)
+        return (height, width) if joined == max(0, height * (width - 1)) + max(0, (height - 1) * width) else None
+
+    @cached_property
     def is_forest(self) -> bool:
         """Whether the graph has no cycle."""
         if self.n_edges == 0:
@@ -124,36 +141,51 @@ class Graph:
     # ---- constructors ------------------------------------------------------------------------------------------
 
     @classmethod
-    def grid(cls, height: int, width: int, connectivity: int = 4, edge_types: str = "tied") -> Graph:
-        """Grid whose node ``(row, column)`` has number ``row * width + column``.
+    def grid(
+        cls,
+        height: Any,
+        width: int | None = None,
+        connectivity: int | None = None,
+        edge_types: str = "tied",
+        offsets: Any = None,
+    ) -> Graph:
+        r"""Grid of any number of dimensions; in images node ``(row, column)`` has number ``row * width + column``.
+
+        Nodes :math:`p` and :math:`p + o` are joined, as far as both exist, for each offset :math:`o`; the edge leads from :math:`p` to :math:`p + o`.
 
         Parameters
         ----------
-        connectivity : {4, 8}
+        height, width : int
+            Of an image; or one tuple of sides, ``Graph.grid((20, 30, 40))``, for a volume or any other number of dimensions. The last axis runs fastest.
+        connectivity : int, optional
+            Neighbours of an inner node: 4 (default) or 8 in images, 6 (default), 18 or 26 in volumes; those whose offsets have one entry other than 0, then
+            two, and so on.
         edge_types : {"tied", "direction"}
-            One type for all edges, or one per direction (horizontal 0, vertical 1, diagonals 2 and 3).
+            One type for all edges, or one per offset (in images horizontal 0, vertical 1, diagonals 2 and 3).
+        offsets : array-like of int, shape (n_offsets, n_dimensions), optional
+            Steps to neighbours in place of ``connectivity``; a step and its opposite are one.
 
         Examples
         --------
         >>> Graph.grid(2, 3).edges.tolist()
         [[0, 1], [1, 2], [3, 4], [4, 5], [0, 3], [1, 4], [2, 5]]
+        >>> Graph.grid((4, 5, 6))
+        Graph(120 nodes, 286 edges, grid 4x5x6)
+        >>> Graph.grid(1, 5, offsets=[(0, 2)]).edges.tolist()
+        [[0, 2], [1, 3], [2, 4]]
         """
-        height, width = _count(height, "grid height"), _count(width, "grid width")
-        if connectivity not in (4, 8):
-            raise InvalidGraphError(f"Graph.grid: connectivity is {connectivity!r}, wanted 4 or 8.")
+        shape = _grid_shape(height, width)
         if edge_types not in ("tied", "direction"):
             raise InvalidGraphError(f'Graph.grid: edge_types is {edge_types!r}, wanted "tied" or "direction".')
-        _check_size(height * width, "Graph.grid")
-        _check_room(height * width * (24 * connectivity // 2 + 4))
-        node = np.arange(height * width, dtype=np.int32).reshape(height, width)
-        pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
-        if connectivity == 8:
-            pairs += [(node[:-1, :-1], node[1:, 1:]), (node[:-1, 1:], node[1:, :-1])]
-        edges = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs])
+        n_nodes = _check_size(prod(shape), "Graph.grid")
+        steps = grid_offsets(len(shape), connectivity, offsets)
+        _check_room(n_nodes * (12 * len(steps) + 4))
+        pairs = _grid_edges(shape, steps)
+        edges = np.concatenate([np.zeros((0, 2), dtype=np.int32), *pairs])
         if edge_types == "tied":
-            return cls(node.size, own(edges), own(np.zeros(len(edges), dtype=np.int32)), shape=(height, width))
-        kind = np.repeat(np.arange(len(pairs), dtype=np.int32), [a.size for a, _ in pairs])
-        return cls(node.size, own(edges), own(kind), n_edge_types=len(pairs), shape=(height, width))
+            return cls(n_nodes, own(edges), own(np.zeros(len(edges), dtype=np.int32)), shape=shape)
+        kind = np.repeat(np.arange(len(pairs), dtype=np.int32), [len(pair) for pair in pairs])
+        return cls(n_nodes, own(edges), own(kind), n_edge_types=max(1, len(pairs)), shape=shape)
 
     @classmethod
     def chain(cls, n_nodes: int) -> Graph:
@@ -322,6 +354,76 @@ class Graph:
             n_edge_types=max((g.n_edge_types for g in graphs), default=1),
             parts=own(parts),
         )
+
+
+def grid_offsets(n_dimensions: int, connectivity: int | None = None, offsets: Any = None) -> list[tuple[int, ...]]:
+    """Steps to neighbours, as `Graph.grid` takes them: those that were given, or one of each two opposite ones, the nearest first."""
+    if offsets is None:
+        counts = [comb(n_dimensions, k) * 2**k for k in range(1, n_dimensions + 1)]
+        allowed = list(accumulate(counts))[:_FURTHEST]
+        wanted = allowed[0] if connectivity is None else connectivity
+        if isinstance(wanted, bool) or wanted not in allowed:
+            where = "" if n_dimensions == 2 else f" in {n_dimensions} dimensions"
+            raise InvalidGraphError(
+                f"Graph.grid: connectivity is {connectivity!r}, wanted {' or '.join(map(str, allowed))}{where}."
+            )
+        return [step for k in range(allowed.index(wanted) + 1) for step in _steps_along(n_dimensions, k + 1)]
+    if connectivity is not None:
+        raise InvalidGraphError(f"Graph.grid: connectivity is {connectivity!r} beside offsets, wanted one of them.")
+    steps = np.asarray(offsets)
+    steps = steps.reshape(0, n_dimensions).astype(np.int64) if steps.size == 0 else steps
+    if steps.ndim != 2 or steps.shape[1] != n_dimensions or steps.dtype.kind not in "iu":
+        raise InvalidGraphError(
+            f"Graph.grid: offsets have shape {steps.shape} and dtype {steps.dtype}, wanted whole numbers (n_offsets, {n_dimensions}), a step along each axis."
+        )
+    found: dict[tuple[int, ...], int] = {}
+    for number, step in enumerate(map(tuple, steps.tolist())):
+        opposite = tuple(-s for s in step)
+        if not any(step):
+            raise InvalidGraphError(f"Graph.grid: offset {number} is {step}, which joins nodes to themselves. Remove it.")
+        if step in found or opposite in found:
+            first = found.get(step, found.get(opposite))
+            raise InvalidGraphError(
+                f"Graph.grid: offset {number}, {step}, joins the same pairs as offset {first}. Remove one of them."
+            )
+        found[step] = number
+    return list(found)
+
+
+def _steps_along(n_dimensions: int, n_axes: int) -> list[tuple[int, ...]]:
+    """Steps of one place along each of so many axes, the last axes first; forwards along the first of them."""
+    found = []
+    for axes in sorted(combinations(range(n_dimensions), n_axes), key=lambda own: tuple(i in own for i in range(n_dimensions))):
+        for signs in product((1, -1), repeat=n_axes - 1):
+            by_axis = dict(zip(axes, (1, *signs), strict=True))
+            found.append(tuple(by_axis.get(axis, 0) for axis in range(n_dimensions)))
+    return found
+
+
+def _grid_shape(height: Any, width: Any) -> tuple[int, ...]:
+    if isinstance(height, (tuple, list, np.ndarray)):
+        if width is not None:
+            raise InvalidGraphError(
+                f"Graph.grid: width is {width!r} beside all sides {tuple(height)}, wanted None; give connectivity by name."
+            )
+        if not len(height):
+            raise InvalidGraphError("Graph.grid: there are no sides, wanted one or more, as (20, 30, 40).")
+        return tuple(_count(side, f"side {axis} of the grid") for axis, side in enumerate(height))
+    if width is None:
+        raise InvalidGraphError(
+            f"Graph.grid: width is missing beside height {height!r}; wanted Graph.grid(height, width) or a tuple of all sides."
+        )
+    return _count(height, "grid height"), _count(width, "grid width")
+
+
+def _grid_edges(shape: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Edges along each step, in the order of their first nodes."""
+    node, found = np.arange(prod(shape), dtype=np.int32).reshape(shape), []
+    for step in steps:
+        first = tuple(slice(max(0, -s), max(0, n - max(0, s))) for s, n in zip(step, shape, strict=True))
+        second = tuple(slice(max(0, s), max(0, n - max(0, -s))) for s, n in zip(step, shape, strict=True))
+        found.append(np.stack([node[first].ravel(), node[second].ravel()], axis=1))
+    return found
 
 
 def _count(value: Any, name: str) -> int:

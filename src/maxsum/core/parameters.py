@@ -193,6 +193,7 @@ class Maybe(Constraint):
 POSITIVE = Real(above=0.0, below=np.inf)
 RELATIVE_GAP = Real(at_least=0.0, wanted="a relative gap >= 0")
 TIME_LIMIT = Maybe(Real(at_least=0.0, wanted="seconds >= 0"))
+VERBOSE = Either(Flag(), WholeNumber(0), wanted="0 for silence, or 1")
 SEED = WholeNumber(0, wanted="a whole number >= 0, so that runs repeat")
 JOBS = Either(WholeNumber(1), OneOf(-1), wanted="a number of threads >= 1 or -1 for one a core")
 FILE_NAME = Maybe(Instance(str, os.PathLike, wanted="the name of a file"))

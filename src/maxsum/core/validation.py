@@ -78,8 +78,8 @@ def states_and_unary(graph: Graph, unary: Any, n_states: Any) -> tuple[np.ndarra
         unary, own_states = _pad_rows(unary)
         n_states = own_states if n_states is None else n_states
     scores = as_float(unary, "unary")
-    if scores.ndim == 3 and graph.shape is not None and scores.shape[:2] == graph.shape:
-        scores = scores.reshape(-1, scores.shape[2])
+    if graph.shape is not None and scores.ndim == len(graph.shape) + 1 and scores.shape[:-1] == graph.shape:
+        scores = scores.reshape(-1, scores.shape[-1])
     if scores.ndim != 2 or len(scores) != graph.n_nodes:
         raise InvalidProblemError(
             f"unary has shape {scores.shape}, wanted ({graph.n_nodes}, n_labels): one row per node of the graph."

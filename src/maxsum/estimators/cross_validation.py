@@ -27,6 +27,7 @@ from ..losses import Loss
 from ..metrics import as_text, chunk_f1, macro_f1, mean_iou, subset_accuracy
 from ..models.labels import read_labels
 from ..models.sample import GraphSample
+from ..progress import LearningLine, watched, write
 from ..shards.dataset import ShardedDataset
 from .graph import GraphLabeler
 from .grid import GridLabeler
@@ -80,15 +81,21 @@ class CrossValidated:
         whole = own._prepare(data, float(values[0]))
         # Every fold for all values.
         scores, late = [], []
+        line = LearningLine(max(whole.learner.tol, self.cv_tol))
         for k, (train, test) in enumerate(self._cases(data, whole)):
             part = own._fold(train, whole, float(values[0]))
             learner = replace(part.learner, tol=max(part.learner.tol, self.cv_tol))
             if learner.checkpoint is not None:
                 learner = replace(learner, checkpoint=f"{learner.checkpoint}.fold{k}")
-            results = path(learner, part.objective, values, own.callback)
+            with watched(own.verbose, own.callback, time_limit=learner.time_limit, describe=line) as callback:
+                results = path(learner, part.objective, values, callback)
             late += [result for result in results if _is_late(result, learner.tol)]
             score = own._scorer(part, test) if score_of is None else self._judge(part, test, score_of)
             scores.append([score(result) for result in results])
+            if own.verbose:
+                write(
+                    f"fold {k + 1}: " + ", ".join(f"C={C:g} {value:.4f}" for C, value in zip(values, scores[-1], strict=True))
+                )
         # The best mean, over the folds that have something to score.
         found = np.array(scores).T
         if np.isnan(found).all():
@@ -308,7 +315,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         nodes where ``cv`` is a number larger than that of the samples.
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
@@ -331,6 +338,8 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
     scale : {"auto", "standard"} or False
@@ -347,12 +356,18 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    tighten : bool
+        Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -405,6 +420,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
         homogeneous: bool = True,
@@ -413,8 +429,10 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        tighten: bool = False,
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -435,6 +453,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.scale = scale
         self.homogeneous = homogeneous
@@ -443,8 +462,10 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.tighten = tighten
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
@@ -477,7 +498,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         nodes where ``cv`` is a number larger than that of the samples.
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
@@ -500,19 +521,27 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
     scale : {"auto", "standard"} or False
         How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
         numbers to mean 0 and standard deviation 1, False leaves everything.
-    connectivity : {4, 8}
-        Neighbours of a pixel.
+    connectivity : int, optional
+        Neighbours of a pixel, 4 (default) or 8; of a voxel 6 (default), 18 or 26.
+    offsets : array-like of int, shape (n_offsets, dimensions), optional
+        Steps to neighbours in place of ``connectivity``, as `Graph.grid` takes them.
+    dimensions : int
+        2 for images, 3 for volumes, or any other number.
     edge_types : {"tied", "directions"}
         One table for all edges, or one for horizontal, vertical (and both diagonal) edges each.
     edge_features : None or "contrast"
         A constant, or a constant and the contrast of neighbours, for images of real features.
     gamma : float, optional
         Of the contrast; by default that of the training images, in a fold those of the fold.
+    guide : array-like of int, optional
+        Channels of the images that are a guide image: the contrast looks at them alone, and nodes do not see them.
     symmetric : bool
         Whether tables are symmetric.
     classes : array-like, optional
@@ -520,12 +549,18 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    tighten : bool
+        Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -564,18 +599,24 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
-        connectivity: int = 4,
+        connectivity: int | None = None,
+        offsets: Any = None,
+        dimensions: int = 2,
         edge_types: str = "tied",
         edge_features: str | None = None,
         gamma: float | None = None,
+        guide: Any = None,
         symmetric: bool = False,
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        tighten: bool = False,
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -596,18 +637,24 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.scale = scale
         self.connectivity = connectivity
+        self.offsets = offsets
+        self.dimensions = dimensions
         self.edge_types = edge_types
         self.edge_features = edge_features
         self.gamma = gamma
+        self.guide = guide
         self.symmetric = symmetric
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.tighten = tighten
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
@@ -640,7 +687,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         nodes where ``cv`` is a number larger than that of the samples.
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
@@ -663,6 +710,8 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
     scale : {"auto", "standard"} or False
@@ -677,8 +726,12 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -721,6 +774,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
         order: int = 1,
@@ -728,6 +782,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
@@ -750,6 +805,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.scale = scale
         self.order = order
@@ -757,6 +813,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.solver = solver

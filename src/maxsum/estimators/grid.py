@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
-from ..core.graph import Graph
-from ..core.parameters import Maybe, OneOf, Real, settings
+from ..core.errors import InvalidGraphError, InvalidParameterError, InvalidSampleError
+from ..core.graph import Graph, grid_offsets
+from ..core.parameters import Elsewhere, Flag, Maybe, OneOf, Real, WholeNumber, settings
 from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..losses import Loss
+from ..models.images.contrast import squared_steps
 from ..models.sample import GraphSample
 from .base import Labeler
 from .memory import Size, grid_size
 
-DIRECTIONS = ["horizontal", "vertical", "diagonal", "antidiagonal"]
+DIRECTIONS: dict[tuple[int, ...], str] = {(0, 1): "horizontal", (1, 0): "vertical", (1, 1): "diagonal", (1, -1): "antidiagonal"}
+_MOST_DIMENSIONS = 31  # numpy has arrays of 32 on all versions, one of them for features
 
 
 class GridLabeler(Labeler):
@@ -34,7 +36,7 @@ class GridLabeler(Labeler):
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed, as in `maxsum.models.GraphModel`; auto and None choose by the data, convex energies go with the
         surrogates ``qp`` and ``logistic``.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised: a hinge (margin, also auto, but for large images with many weights, where auto is lp; lp and qp for relaxations), strictly trivial equivalents, a logistic random field, or
         the conditional log-likelihood, whose probabilities `predict_marginals` gives.
     learner : None, "auto", str or Learner
@@ -60,32 +62,47 @@ class GridLabeler(Labeler):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
     scale : {"auto", "standard"} or False
         How features are scaled, kept with the model: auto divides images of ``uint8`` by 255 and leaves all else, standard brings columns of
         numbers to mean 0 and standard deviation 1, False leaves everything.
-    connectivity : {4, 8}
-        Neighbours of a pixel.
+    connectivity : int, optional
+        Neighbours of a pixel, 4 (default) or 8; of a voxel 6 (default), 18 or 26.
+    offsets : array-like of int, shape (n_offsets, dimensions), optional
+        Steps to neighbours in place of ``connectivity``, as `Graph.grid` takes them; ``[(0, 1), (1, 0), (0, 5), (5, 0)]`` looks five pixels far too.
+    dimensions : int
+        2 for images; 3 for volumes, (depth, height, width, d) or (depth, height, width) codes; or any other number.
     edge_types : {"tied", "directions"}
-        One table for all edges, or one for horizontal, vertical (and both diagonal) edges each.
+        One table for all edges, or one for each offset: horizontal, vertical (and both diagonal) edges.
     edge_features : None or "contrast"
         A constant, or a constant and the contrast :math:`e^{-\gamma\|x_u - x_v\|^2}`, which is near 0 across the borders that
         an image shows. For images of real features.
     gamma : float, optional
         Of the contrast; by default :math:`1 / (2 \cdot \text{mean}\,\|x_u - x_v\|^2)` over all edges of the training set.
+    guide : array-like of int, optional
+        Channels of the images that are a guide image: the contrast looks at them alone, and nodes do not see them. By default nodes and contrast look at all
+        channels. For probabilities of a classifier with the photograph they were made from: ``np.dstack([probabilities, photograph])``.
     symmetric : bool
         Whether tables are symmetric.
     classes : array-like, optional
         Labels that exist, in order; by default those of the training set. Any hashable labels will do.
     checkpoint : path, optional
         File that the state of the training is written to, and that training goes on from if it exists.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    tighten : bool
+        Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -133,18 +150,24 @@ class GridLabeler(Labeler):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
-        connectivity: int = 4,
+        connectivity: int | None = None,
+        offsets: Any = None,
+        dimensions: int = 2,
         edge_types: str = "tied",
         edge_features: str | None = None,
         gamma: float | None = None,
+        guide: Any = None,
         symmetric: bool = False,
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        tighten: bool = False,
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -161,36 +184,59 @@ class GridLabeler(Labeler):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.scale = scale
         self.connectivity = connectivity
+        self.offsets = offsets
+        self.dimensions = dimensions
         self.edge_types = edge_types
         self.edge_features = edge_features
         self.gamma = gamma
+        self.guide = guide
         self.symmetric = symmetric
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.tighten = tighten
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
     _parameters = settings(
-        connectivity=OneOf(4, 8),
+        connectivity=Elsewhere("None, or the neighbours that `Graph.grid` knows for so many dimensions"),
+        offsets=Elsewhere("None, or steps as `Graph.grid` takes them"),
+        dimensions=WholeNumber(1, _MOST_DIMENSIONS),
+        guide=Elsewhere("None, or numbers of channels that the images have"),
         edge_types=OneOf("tied", "directions"),
         edge_features=Maybe(OneOf("contrast"), wanted="None or 'contrast'"),
         gamma=Maybe(Real(0.0, below=np.inf), wanted="None or a finite number >= 0"),
+        tighten=Flag(),
     )
 
     def _list(self, X: Any) -> list[Any]:
         shape = getattr(X, "shape", None)
-        if shape is not None and len(shape) in (2, 3):
+        if shape is not None and len(shape) in (self.dimensions, self.dimensions + 1):
+            one, form = _words(self.dimensions)
             raise InvalidSampleError(
-                f"X is one array of shape {tuple(shape)}, wanted a list of images, (height, width, d) or (height, width) codes. "
-                "For one image give [X], for a stack of code images list(X)."
+                f"X is one array of shape {tuple(shape)}, wanted a list of {one}s, {form}. "
+                f"For one {one} give [X], for a stack of code {one}s list(X)."
+            )
+        self._steps()
+        if self.guide is not None and self.edge_features is None:
+            raise InvalidParameterError(
+                "guide is given, but no edge features look at it; wanted edge_features='contrast' beside it."
             )
         return list(X)
+
+    def _steps(self) -> list[tuple[int, ...]]:
+        """Offsets of neighbours."""
+        try:
+            return grid_offsets(self.dimensions, self.connectivity, self.offsets)
+        except InvalidGraphError as error:
+            raise InvalidParameterError(str(error).removeprefix("Graph.grid: ")) from error
 
     def _facts(self, items: list[Any], weight: np.ndarray) -> dict[str, Any]:
         found = super()._facts(items, weight)
@@ -202,14 +248,42 @@ class GridLabeler(Labeler):
 
     def _observed(self, item: Any) -> Any:
         image = np.asarray(item)
-        return image if image.ndim == 3 else image.ravel()  # codes, which have no scale
+        return self._seen(image) if image.ndim == self.dimensions + 1 else image.ravel()  # codes, which have no scale
+
+    def _seen(self, image: np.ndarray) -> np.ndarray:
+        """The channels that nodes see."""
+        if self.guide is None or image.ndim != self.dimensions + 1:
+            return image
+        return np.delete(image, self._channels(image), axis=-1)
+
+    def _channels(self, image: np.ndarray) -> np.ndarray:
+        """Numbers of the channels of the guide image."""
+        channels, width = np.atleast_1d(np.asarray(self.guide)), image.shape[-1]
+        sound = (
+            channels.ndim == 1
+            and channels.dtype.kind in "iu"
+            and len(channels) > 0
+            and len(np.unique(channels)) == len(channels)
+        )
+        if not sound or channels.min() < 0 or channels.max() >= width:
+            raise InvalidParameterError(f"guide is {self.guide!r}, wanted different numbers of channels, 0..{width - 1}.")
+        return channels
+
+    def _contrast(self, image: np.ndarray, graph: Graph, j: int) -> np.ndarray:
+        """Squared distance of neighbours in the guide image."""
+        if image.ndim != self.dimensions + 1:
+            wanted = _words(self.dimensions)[1].split(" or ")[0]
+            raise InvalidSampleError(
+                f"sample {j} holds integer codes, but edge_features='contrast' needs real features {wanted}."
+            )
+        return squared_steps(image if self.guide is None else image[..., self._channels(image)], graph, j)
 
     def _fact_sums(self, items: list[Any], weight: np.ndarray | None = None) -> np.ndarray:
         """Sum of squared distances of neighbours, and their number."""
         total = count = 0.0
         for j, own in enumerate(np.ones(len(items)) if weight is None else weight):
-            image = _image(items[j], j)
-            distance = _distance(image, self._graph(image), j) if own else np.zeros(0)
+            image = _image(items[j], j, self.dimensions)
+            distance = self._contrast(image, self._graph(image), j) if own else np.zeros(0)
             total, count = total + own * float(distance.sum()), count + own * len(distance)
         return np.array([total, count])
 
@@ -222,60 +296,59 @@ class GridLabeler(Labeler):
         samples, scaling = [], self._scaling(facts)
         grids: dict[tuple[int, ...], Graph] = {}
         for j, item in enumerate(items):
-            image = _image(item, j)
-            if image.shape[:2] not in grids:
-                grids[image.shape[:2]] = self._graph(image)
-            graph = grids[image.shape[:2]]
+            image = _image(item, j, self.dimensions)
+            sides = image.shape[: self.dimensions]
+            if sides not in grids:
+                grids[sides] = self._graph(image)
+            graph = grids[sides]
             features = None
             if gamma is not None:
-                contrast = np.exp(-gamma * _distance(image, graph, j))
+                contrast = np.exp(-gamma * self._contrast(image, graph, j))
                 features = np.stack([np.ones(len(contrast)), contrast], axis=1)
             try:
-                samples.append(GraphSample(scaling.apply(image), graph, features))
+                samples.append(GraphSample(scaling.apply(self._seen(image)), graph, features))
             except InvalidSampleError as error:
                 raise InvalidSampleError(f"sample {j}: {error}") from error
         return samples
 
     def _size(self, item: Any) -> Size:
-        return grid_size(item, self.connectivity)
+        return grid_size(item, len(self._steps()), self.dimensions)
 
     def _graph(self, image: np.ndarray) -> Graph:
-        height, width = image.shape[:2]
-        return Graph.grid(height, width, self.connectivity, "tied" if self.edge_types == "tied" else "direction")
+        kinds = "tied" if self.edge_types == "tied" else "direction"
+        return Graph.grid(
+            image.shape[: self.dimensions],
+            offsets=np.array(self._steps(), dtype=np.int64).reshape(-1, self.dimensions),
+            edge_types=kinds,
+        )
 
     def _edge_names(self) -> tuple[list[str], list[str]]:
-        return DIRECTIONS, ["constant", "contrast"]
+        return [DIRECTIONS.get(step, str(step)) for step in self._steps()], ["constant", "contrast"]
 
 
-def _image(item: Any, j: int) -> np.ndarray:
+def _words(dimensions: int) -> tuple[str, str]:
+    """What a sample is called, and the shapes that it may have."""
+    if dimensions == 2:
+        return "image", "(height, width, d) or (height, width) codes"
+    sides = "depth, height, width" if dimensions == 3 else ", ".join(f"side {axis}" for axis in range(dimensions))
+    return "volume" if dimensions == 3 else "grid", f"({sides}, d) or ({sides}) codes"
+
+
+def _image(item: Any, j: int, dimensions: int) -> np.ndarray:
     image = np.asarray(item)
     if image.dtype.kind == "b":
         image = image.astype(np.int64)
-    if image.ndim not in (2, 3) or image.dtype.kind not in "iuf":
+    one, form = _words(dimensions)
+    if image.ndim not in (dimensions, dimensions + 1) or image.dtype.kind not in "iuf":
+        hint = " For volumes set dimensions=3." if image.ndim == 4 and dimensions == 2 else ""
         raise InvalidSampleError(
-            f"sample {j} has shape {image.shape} and dtype {image.dtype}, wanted an image (height, width, d), or (height, width) "
-            "integer codes."
+            f"sample {j} has shape {image.shape} and dtype {image.dtype}, wanted {'an' if one == 'image' else 'a'} {one} "
+            f"{form.replace(' or ', ', or ').replace(' codes', ' integer codes')}.{hint}"
         )
-    if image.ndim == 2 and image.dtype.kind == "f":
+    if image.ndim == dimensions and image.dtype.kind == "f":
+        full = form.split(" or ")[0]
         raise InvalidSampleError(
-            f"sample {j} has shape {image.shape} and dtype {image.dtype}, wanted integer codes, or features (height, width, d). "
-            "Give grey values the shape (height, width, 1)."
+            f"sample {j} has shape {image.shape} and dtype {image.dtype}, wanted integer codes, or features {full}. "
+            f"Give grey values the shape {full.replace(', d)', ', 1)')}."
         )
     return image
-
-
-def _distance(image: np.ndarray, graph: Graph, j: int) -> np.ndarray:
-    """Squared distance of the features at both ends of each edge."""
-    if image.ndim != 3:
-        raise InvalidSampleError(
-            f"sample {j} holds integer codes, but edge_features='contrast' needs real features (height, width, d)."
-        )
-    x = image.reshape(-1, image.shape[2]).astype(np.float64)
-    bad = np.argwhere(~np.isfinite(x))
-    if len(bad):
-        node, feature = bad[0]
-        raise InvalidSampleError(
-            f"sample {j}: X has {x[node, feature]} at node {node}, feature {feature}; wanted finite numbers. Impute or drop it first."
-        )
-    difference = x[graph.edges[:, 0]] - x[graph.edges[:, 1]]
-    return np.einsum("ef,ef->e", difference, difference)

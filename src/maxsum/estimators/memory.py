@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,14 +47,14 @@ def chain_size(item: Any) -> Size:
     return Size(nodes, max(0, nodes - 1), _values(item))
 
 
-def grid_size(item: Any, connectivity: Any) -> Size:
-    """Size of an image."""
+def grid_size(item: Any, n_offsets: int = 2, dimensions: int = 2) -> Size:
+    """Size of an image, or of a grid of other dimensions whose nodes have so many neighbours in one half of all directions."""
     try:
         shape = [int(side) for side in np.shape(item)]
     except ValueError:
         shape = []
-    nodes = shape[0] * shape[1] if len(shape) > 1 else 0
-    return Size(nodes, nodes * (4 if connectivity == 8 else 2), nodes * (shape[2] if len(shape) > 2 else 1))
+    nodes = prod(shape[:dimensions]) if len(shape) >= dimensions else 0
+    return Size(nodes, nodes * n_offsets, nodes * (shape[dimensions] if len(shape) > dimensions else 1))
 
 
 def total(sizes: Iterable[Size]) -> Size:

@@ -29,13 +29,13 @@ from ..losses import Hamming, Loss
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound, MultiLabelModel, label_graph, multiclass
+from .answers.inspection import column_names, pair_names, place_of
 from .base import convex_blocks
 from .memory import model_bytes, multilabel_bytes
-from .pipeline import Bound, Data, MaxSumEstimator, label_gains, who_solves
+from .pipeline import Bound, Data, MaxSumEstimator, label_gains, labels_of, who_solves
 from .settings import Settings, as_jobs
 from .surrogates import SURROGATES, balanced, check_balanced, check_weighted, costs_of_classes, surrogate_of
-
-UNKNOWN = -1
+from .targets import UNKNOWN, unmasked
 
 
 class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
@@ -54,7 +54,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         Tables that are allowed; see `maxsum.models.GraphModel`, and `maxsum.models.Convex` for the surrogates ``qp`` and ``logistic``,
         which take general, auto and convex as the same. Auto: general up to 18 labels and on forests, supermodular for more
         labels on graphs with cycles, where training and prediction are then exact.
-    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         Margin-rescaled hinge, with the exact maximum, with that of the linear relaxation (`LPObjective`), or with that of a convex
         quadratic one (`QPObjective`); or the logistic loss of its unconstrained minimiser (`LogisticObjective`), which is not convex in
         the weights: no lower bound is claimed for it. These two predict what they learned: a rounded point. Or the conditional
@@ -83,6 +83,8 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature; regularised like every weight.
     label_graph : {"complete", "tree", "none"} or array-like of int, shape (n_edges, 2)
@@ -105,7 +107,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
     Attributes
     ----------
     classes_ : ndarray
-        Numbers of the labels, or the classes of a one-dimensional ``y``.
+        Numbers of the labels (names of the columns, if ``y`` was a DataFrame), or the classes of a one-dimensional ``y``.
     graph_ : Graph or None
         Graph of the labels.
     weights_ : ndarray, shape (n_weights,)
@@ -143,6 +145,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = True,
         label_graph: Any = "complete",
         checkpoint: str | Path | None = None,
@@ -164,6 +167,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.label_graph = label_graph
         self.checkpoint = checkpoint
@@ -203,6 +207,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Data:
         check_room(multilabel_bytes(X, y), "this training set")
+        columns = column_names(y)
         y, unknown = hidden(y)
         with named_samples(X):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, multi_output=True)
@@ -213,7 +218,10 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
             keep = np.flatnonzero(~unknown)
             X, y, weight = X[keep], y[keep], weight[keep]
         check_classification_targets(y)
-        return Data(with_bias(X, self.bias), read_target(y, unknown if y.ndim == 2 else None), weight)
+        target = read_target(y, unknown if y.ndim == 2 else None)
+        if columns is not None and target.kind == "multilabel":
+            target = replace(target, classes=columns)
+        return Data(with_bias(X, self.bias), target, weight)
 
     def _bind(self, settings: Settings, data: Data, C: float, **known: Any) -> Bound:
         surrogate, target = surrogate_of(settings), data.labels
@@ -275,10 +283,42 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
     def _samples(self, items: Any, facts: dict[str, Any] | None = None) -> Any:
         return items
 
-    def predict(self, X: Any, solver: Solver | str | None = None) -> np.ndarray:
-        """Labels (n_samples, n_labels) of 0 and 1, or classes (n_samples,); ``solver`` as in `predict_result`."""
-        labels = self._table(self._new(X), solver, warn=True)
+    def predict(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> np.ndarray:
+        """Labels (n_samples, n_labels) of 0 and 1, or classes (n_samples,).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_samples, n_features)
+        solver : Solver or str, optional
+            As in `predict_result`.
+        observed : array-like, shape (n_samples, n_labels), optional
+            Labels that are known, 0 or 1, and -1, None, NaN or masked where nothing is known, for tables of labels. They are kept exactly, and the
+            others are predicted given them.
+        """
+        new = self._new(X)
+        if observed is None:
+            labels = self._table(new, solver, warn=True)
+        else:
+            found = [labels_of(own, j) for j, own in enumerate(self._given(new, observed, solver))]
+            labels = np.array(found, dtype=np.int32).reshape(new.shape[0], -1)
         return labels.astype(np.int64) if self._kind == "multilabel" else self.classes_[labels[:, 0]]
+
+    def _observed_labels(self, samples: Any, observed: Any) -> list[np.ndarray]:
+        if self._kind != "multilabel":
+            raise InvalidParameterError(
+                f"observed labels beside a {self._kind} y of training, wanted none: a sample has one class, which predict would be told."
+            )
+        table = label_array(unmasked(observed.toarray() if sparse.issparse(observed) else observed))
+        if table.dtype.kind == "O":
+            table = np.where(missing(table.flat).reshape(table.shape), UNKNOWN, table)
+        elif table.dtype.kind == "f":
+            table = np.where(np.isnan(table), UNKNOWN, table)
+        shape = samples.shape[0], self.graph_.n_nodes
+        if table.shape != shape or not np.isin(table, (UNKNOWN, 0, 1)).all():
+            raise InvalidSampleError(
+                f"observed is an array of {table.dtype} of shape {table.shape}, wanted 0, 1, or -1 where nothing is known, of shape {shape}."
+            )
+        return [(own[:, None] == np.arange(2)) | (own[:, None] == UNKNOWN) for own in table]
 
     def _table(self, X: Any, solver: Solver | str | None = None, warn: bool = False) -> np.ndarray:
         """Predicted labels as numbers, (n, L)."""
@@ -343,6 +383,43 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         if not edge_marginals:
             return labels
         return labels, np.array([own.edge for own in found]).reshape(X.shape[0], -1, size, size)
+
+    def label_numbers(self, X: Any, y: Any) -> list[np.ndarray]:
+        y, unknown = hidden(y)
+        if self._kind == "multilabel":
+            table = np.asarray(y.toarray() if sparse.issparse(y) else y, dtype=np.int64)
+            return list(table if unknown is None else np.where(unknown, UNKNOWN, table))
+        place = {label: k for k, label in enumerate(self.classes_.tolist())}
+        given = np.asarray(y).reshape(-1).tolist()
+        wrong = [label for label in given if label not in place]
+        if wrong:
+            raise InvalidSampleError(f"y holds {wrong[0]!r}, wanted one of the classes {self.classes_.tolist()[:12]}.")
+        found = np.array([[place[label]] for label in given], dtype=np.int64)
+        return list(found if unknown is None else np.where(unknown[:, None], UNKNOWN, found))
+
+    def _ranked(self, samples: Any, j: int, rows: np.ndarray) -> list[np.ndarray]:
+        return [own.astype(np.int64) if self._kind == "multilabel" else self.classes_[own] for own in rows]
+
+    def _table_of(self, samples: Any, j: int, table: np.ndarray) -> np.ndarray:
+        return table
+
+    def _probabilities(self, tables: list[np.ndarray]) -> np.ndarray:
+        found = np.array(tables)
+        return found[:, :, 1] if self._kind == "multilabel" else found[:, 0]
+
+    def _class_weights(self, label: Any, node_type: int) -> tuple[list[str], np.ndarray]:
+        blocks = self.coef_blocks_
+        k, sign = place_of(label, self.classes_), 1.0
+        if self._kind == "binary" and len(blocks["nodes"]) == 1:  # the weights of the second of two classes
+            k, sign = 0, 1.0 if k else -1.0
+        names = getattr(self, "feature_names_in_", np.array([f"x{i}" for i in range(self.n_features_in_)])).tolist()
+        weights = blocks["nodes"][k]
+        if "bias" in blocks:
+            weights, names = np.append(weights, blocks["bias"][k]), [*names, "bias"]
+        return names, sign * weights
+
+    def _axes(self, name: str) -> list[list[Any]]:
+        return pair_names(self.classes_.tolist(), self.graph_.edges) if self.graph_ is not None else [[], []]
 
     @property
     def coef_blocks_(self) -> dict[str, np.ndarray]:
@@ -459,13 +536,32 @@ def named_samples(X: Any) -> Iterator[None]:
             rows = X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
             bad = ~np.isfinite(rows.data if sparse.issparse(X) else rows)
         except (TypeError, ValueError):
-            raise error from None
+            place = _text_cell(X)
+            if place is None or "could not convert" not in str(error):
+                raise error from None
+            j, name, text = place
+            raise InvalidSampleError(
+                f"sample {j} has the text {text!r} at feature {name}, wanted numbers; make indicators of texts first "
+                f"(sklearn.preprocessing.OneHotEncoder, or pandas.get_dummies). ({error})"
+            ) from error
         if rows.ndim != 2 or not bad.any():
             raise
         j, f = np.argwhere(bad)[0] if not sparse.issparse(X) else _place(rows, int(bad.argmax()))
         raise InvalidSampleError(
             f"sample {j} has {rows[j, f]} at feature {f}, wanted finite numbers; impute or drop it first. ({error})"
         ) from error
+
+
+def _text_cell(X: Any) -> tuple[int, Any, Any] | None:
+    """Row, column (its name, where there are names) and content of the first cell that is no number."""
+    names = column_names(X)
+    for f, column in enumerate(np.asarray(X, dtype=object).T if np.ndim(X) == 2 else ()):
+        for j, cell in enumerate(column.tolist()):
+            try:
+                float(cell)
+            except (TypeError, ValueError):
+                return j, f if names is None else repr(str(names[f])), cell
+    return None
 
 
 def _place(rows: Any, position: int) -> tuple[int, int]:

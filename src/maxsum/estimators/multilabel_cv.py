@@ -40,7 +40,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         of right labels; elsewhere samples of weight 0 are left out, and the others count alike.
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised; by default (None, auto) the margin-rescaled hinge.
     learner : None, "auto", Learner, or its name
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
@@ -61,6 +61,8 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         Threads over samples where solvers are called; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training of the present ``C``.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature; regularised like every weight.
     label_graph : {"complete", "tree", "none"} or array-like of int, shape (n_edges, 2)
@@ -112,6 +114,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = True,
         label_graph: Any = "complete",
         checkpoint: str | Path | None = None,
@@ -136,6 +139,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.label_graph = label_graph
         self.checkpoint = checkpoint

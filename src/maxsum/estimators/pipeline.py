@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.errors import OracleError
+from ..core.errors import InfeasibleError, InvalidParameterError, OracleError
 from ..core.memory import check_room
 from ..core.parameters import check
 from ..core.problem import Problem
@@ -36,6 +36,9 @@ from ..models.bound import BoundModel
 from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound
 from ..models.trees import TreeLayout
+from ..progress import LearningLine, watched, write
+from .answers.confidence import Answers
+from .answers.inspection import Inspection
 from .settings import NestedParameters, Settings, as_jobs, chosen
 from .surrogates import SURROGATES, Choice, Surrogate, choose_learner, surrogate_of
 
@@ -113,7 +116,7 @@ class Plan(NamedTuple):
     chosen: str
 
 
-class MaxSumEstimator(NestedParameters, ABC):
+class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
     """Base of all estimators; a kind of them adds the methods of the first part."""
 
     model_: Any
@@ -152,6 +155,10 @@ class MaxSumEstimator(NestedParameters, ABC):
     @abstractmethod
     def _at_once(self, samples: Any) -> Sequence[np.ndarray] | np.ndarray | None:
         """Best labellings of all samples by one call, where there is such a way; else None."""
+
+    @abstractmethod
+    def _observed_labels(self, samples: Any, observed: Any) -> list[np.ndarray]:
+        """Which labels (n_nodes, K) the nodes of each sample may have, of what was observed."""
 
     @abstractmethod
     def _fraction(self, samples: Any, labels: Any, weight: np.ndarray) -> float:
@@ -197,7 +204,14 @@ class MaxSumEstimator(NestedParameters, ABC):
 
     def _train(self, plan: Plan) -> Self:
         objective, start = self._warm(plan.settings, plan.objective)
-        result = _minimise(plan.settings, objective, plan.learner, start)
+        settings, learner = plan.settings, plan.learner
+        line = LearningLine(learner.tol)
+        with watched(settings.verbose, settings.callback, time_limit=learner.time_limit, describe=line) as callback:
+            result = _minimise(replace(settings, callback=callback), objective, learner, start)
+        if settings.verbose:
+            write(f"{settings.owner}: {result}")
+        if result.termination == Termination.interrupted and _is_searched():
+            raise KeyboardInterrupt("the search ends with the training that was interrupted")
         if not plan.settings.warm_start:
             result.extra.pop("planes", None)
         self._accept(plan._replace(objective=objective), result)
@@ -271,7 +285,7 @@ class MaxSumEstimator(NestedParameters, ABC):
     def _who(self, solver: Solver | str | None) -> Solver | str | None:
         return who_solves(self.model_, solver, self.solver, self.oracle)
 
-    def predict_result(self, X: Any, solver: Solver | str | None = None) -> list[Result]:
+    def predict_result(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> list[Result]:
         """Best labellings as numbers from 0 to ``K - 1``, one a node (or a label), each with a proof of how good it is.
 
         Parameters
@@ -283,14 +297,38 @@ class MaxSumEstimator(NestedParameters, ABC):
             search, where TRWS leaves a gap: ``solver="BranchAndBound"``. With the surrogates ``qp`` and ``logistic`` the default is
             the rounding of what they learned to predict, with a bound and its proof (``marginals`` are the point that was rounded, or
             logistic probabilities); a solver maximises the scores of labellings instead.
+        observed : sequence of array-like, optional
+            Labels that are known, as in `predict`; the proof is then about ``problems(X, observed)``.
         """
         samples = self._new(X)
+        if observed is not None:
+            return self._given(samples, observed, solver)
         return self._results(samples, self._who(solver))
 
-    def problems(self, X: Any) -> list[Problem]:
-        """Max-sum problems that `predict` solves, for ``predict_result(X)[j].certificate.verify(problems(X)[j], ...)``."""
+    def problems(self, X: Any, observed: Any = None) -> list[Problem]:
+        """Max-sum problems that `predict` solves, for ``predict_result(X)[j].certificate.verify(problems(X)[j], ...)``; with observed labels
+        those in which they can be no others."""
         samples = self._new(X)
-        return self.model_.problems(self.weights_, samples)  # type: ignore[no-any-return]
+        return self.model_.problems(self.weights_, samples) if observed is None else self._restricted(samples, observed)
+
+    def _given(self, samples: Any, observed: Any, solver: Solver | str | None) -> list[Result]:
+        """Best labellings among those that agree with what was observed."""
+        who = self._who(solver)
+        if who is None and self._surrogate.rounds:
+            raise InvalidParameterError(
+                f"observed labels beside surrogate={self._surrogate.name!r}, whose prediction rounds a relaxation; give a solver, such as 'TRWS'."
+            )
+        return thread_map(lambda problem: best(problem, who), self._restricted(samples, observed), as_jobs(self.n_jobs))
+
+    def _restricted(self, samples: Any, observed: Any) -> list[Problem]:
+        """Problems in which observed nodes have no other labels than those that were observed."""
+        problems, found = self.model_.problems(self.weights_, samples), []
+        for j, (problem, mask) in enumerate(zip(problems, self._observed_labels(samples, observed), strict=True)):
+            try:
+                found.append(problem.restrict(allowed=mask & (np.arange(problem.n_labels) < problem.n_states[:, None])))
+            except InfeasibleError as error:
+                raise InfeasibleError(f"sample {j}: {error}") from error
+        return found
 
     def _results(self, samples: Any, who: Solver | str | None) -> list[Result]:
         if who is None and self._surrogate.rounds:
@@ -372,6 +410,14 @@ def _caller() -> int:
     while frame is not None and frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
     return level + 1
+
+
+def _is_searched() -> bool:
+    """Whether scikit-learn's searches or cross-validation called: whoever interrupts one of their trainings means all of them."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and not frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _minimise(settings: Settings, objective: Any, learner: Learner, start: Any) -> LearningResult:

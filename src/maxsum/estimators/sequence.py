@@ -16,7 +16,7 @@ from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..learning.oracles.second_order import best_tags
 from ..losses import Loss
-from ..models.sample import GraphSample
+from ..models.sample import GraphSample, names_features
 from ..models.second_order import PairLayout
 from .base import Labeler, coefficients
 from .settings import as_jobs
@@ -35,7 +35,7 @@ class SequenceLabeler(Labeler):
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed, as in `maxsum.models.GraphModel`; auto and None choose by the data, convex energies go with the
         surrogates ``qp`` and ``logistic``.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised: a hinge (margin, also auto; lp and qp for relaxations), strictly trivial equivalents, a logistic random field, or
         the conditional log-likelihood, whose probabilities `predict_marginals` gives.
     learner : None, "auto", str or Learner
@@ -61,6 +61,8 @@ class SequenceLabeler(Labeler):
         Threads over samples, in training and prediction; None for one, -1 for one a core.
     callback : callable, optional
         Called with a `LearningPoint` after each pass; a true return value stops the training.
+    verbose : int
+        1 shows objective, bound, gap and an estimate of the time that is left on stderr: one live line on a terminal, at most a line a second elsewhere.
     bias : bool
         Add a constant feature to every node; regularised like every weight.
     scale : {"auto", "standard"} or False
@@ -76,8 +78,12 @@ class SequenceLabeler(Labeler):
         Labels that exist, in order; by default those of the training set. Any hashable labels will do.
     checkpoint : path, optional
         File that the state of the training is written to, and that training goes on from if it exists.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on from what the first left.
     smoothing : float
@@ -125,6 +131,7 @@ class SequenceLabeler(Labeler):
         random_state: Any = 0,
         n_jobs: int | None = None,
         callback: Callable[[Any], Any] | None = None,
+        verbose: int = 0,
         bias: bool = False,
         scale: Any = "auto",
         order: int = 1,
@@ -132,6 +139,7 @@ class SequenceLabeler(Labeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
@@ -150,6 +158,7 @@ class SequenceLabeler(Labeler):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
+        self.verbose = verbose
         self.bias = bias
         self.scale = scale
         self.order = order
@@ -157,6 +166,7 @@ class SequenceLabeler(Labeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.solver = solver
@@ -202,6 +212,16 @@ class SequenceLabeler(Labeler):
             return super()._at_once(samples)
         return best_tags(self.model_, self.weights_, self.model_.encode(samples), as_jobs(self.n_jobs))
 
+    def _observed_labels(self, samples: list[GraphSample], observed: Any) -> list[np.ndarray]:
+        masks = super()._observed_labels(samples, observed)
+        return masks if self._pairs is None else [np.tile(mask, self._pairs.n_tags) for mask in masks]
+
+    def _table_of(self, samples: list[GraphSample], j: int, table: np.ndarray) -> np.ndarray:
+        if self._pairs is None:
+            return super()._table_of(samples, j, table)
+        size = self._pairs.n_tags
+        return table.reshape(samples[j].n_nodes, size, size).max(axis=1)  # over the labels before
+
     def _outside(self, sample: GraphSample, labels: np.ndarray) -> np.ndarray:
         return super()._outside(sample, labels if self._pairs is None else labels % self._pairs.n_tags)
 
@@ -209,7 +229,7 @@ class SequenceLabeler(Labeler):
         samples, scaling = [], self._scaling(facts)
         chains: dict[int, Graph] = {}
         for j, item in enumerate(items):
-            own = item if hasattr(item, "tocsr") or _are_dicts(item) else _array(item, j)
+            own = item if hasattr(item, "tocsr") or names_features(item) else _array(item, j)
             length = int(own.shape[0]) if hasattr(own, "shape") else len(own)
             if length not in chains:
                 chains[length] = Graph.chain(length)
@@ -218,10 +238,6 @@ class SequenceLabeler(Labeler):
             except InvalidSampleError as error:
                 raise InvalidSampleError(f"sample {j}: {error}") from error
         return samples
-
-
-def _are_dicts(item: Any) -> bool:
-    return isinstance(item, (list, tuple)) and any(isinstance(own, Mapping) for own in item)
 
 
 def _array(item: Any, j: int) -> np.ndarray:

@@ -20,6 +20,7 @@ from ..core.parameters import (
     RELATIVE_GAP,
     SEED,
     TIME_LIMIT,
+    VERBOSE,
     Constraint,
     Either,
     Elsewhere,
@@ -90,11 +91,13 @@ class Settings:
     random_state: int = 0
     n_jobs: int = 1
     callback: Callable[[Any], Any] | None = None
+    verbose: int = 0
     bias: bool = False
     classes: Any = None
     class_weight: Any = None
     warm_start: bool = False
     smoothing: float = 0.0
+    tighten: bool = False
     checkpoint: str | Path | None = None
     checkpoint_seconds: float = 30.0
     symmetric: bool = False
@@ -102,6 +105,7 @@ class Settings:
     tie: Any = None
     order: int = 1
     label_graph: Any = "complete"
+    forbidden: Any = None
 
     @classmethod
     def of(cls, estimator: NestedParameters) -> Settings:
@@ -163,6 +167,7 @@ class NestedParameters(BaseEstimator):
         ),
         n_jobs=SOME_JOBS,
         callback=Maybe(Function()),
+        verbose=VERBOSE,
         bias=Flag(),
         warm_start=Flag(),
         smoothing=Real(0.0, below=np.inf, wanted="a temperature >= 0"),

@@ -28,6 +28,7 @@ from ..models.features import NodeFeatures
 from ..models.graph_model import Layout
 from ..models.labels import induced
 from ..models.sample import GraphSample
+from ..progress import LearningLine, watched
 from ..shards.ascent import ShardAscent, ShardedObjective
 from ..shards.dataset import MANIFEST, Shard, ShardedDataset
 from ..shards.objectives import AggregatedObjective, ShardedSmooth
@@ -182,12 +183,14 @@ def fit_shards(labeler: Labeler, dataset: ShardedDataset, executor: Any = None) 
     settings = Settings.of(labeler)
     _check(settings, labeler, dataset)
     with executing(executor) as runner:
-        own = clone(labeler).set_params(callback=None, checkpoint=None, random_state=settings.random_state)
+        own = clone(labeler).set_params(callback=None, verbose=0, checkpoint=None, random_state=settings.random_state)
         if isinstance(own.class_weight, str):
             own.set_params(class_weight=_balanced(own.class_weight, dataset))
         source = LabelerSource(own, dataset, _facts(own, dataset, runner))
         learner, objective = _choose(settings, source, labeler.C, runner)
-        result = learner.fit(objective, settings.callback)
+        line = LearningLine(learner.tol)
+        with watched(settings.verbose, settings.callback, time_limit=learner.time_limit, describe=line) as callback:
+            result = learner.fit(objective, callback)
         surrogate = surrogate_of(settings)
         choice = Choice(type(learner).__name__, "the default on shards")
         words = sentence(settings, surrogate, objective, learner, choice)
@@ -208,9 +211,13 @@ def _check(settings: Settings, labeler: Labeler, dataset: ShardedDataset) -> Non
     surrogate = surrogate_of(settings)
     if surrogate.name not in _ON_SHARDS:
         raise InvalidParameterError(f"surrogate is {surrogate.name!r} on shards, wanted one of {', '.join(_ON_SHARDS)}.")
-    if settings.order != 1 or settings.smoothing or settings.warm_start:
+    if settings.order != 1 or settings.smoothing or settings.tighten or settings.warm_start:
         raise InvalidParameterError(
-            "order=2, smoothing and warm_start are for data in memory; wanted order=1, smoothing=0, warm_start=False."
+            "order=2, smoothing, tighten and warm_start are for data in memory; wanted order=1, smoothing=0, tighten=False, warm_start=False."
+        )
+    if settings.forbidden is not None:
+        raise InvalidParameterError(
+            f"forbidden is {settings.forbidden!r} on shards, wanted None: rules of neighbours are for data in memory. Or give samples factors."
         )
     if labeler.scale == "standard":
         raise InvalidParameterError(

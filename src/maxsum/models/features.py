@@ -5,7 +5,8 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -138,7 +139,9 @@ class Sparse(Dense):
 class Dicts(NodeFeatures):
     """Dicts of features: ``{"length": 3, "word": "dog"}`` has the features ``length`` (3) and ``word=dog`` (1).
 
-    Features that training has not seen are passed over.
+    The forms of CRFsuite are taken as well: a list or set of strings names features of value 1, also as a value in a dict
+    (``{"suffix": ["s", "gs"]}`` has ``suffix=s`` and ``suffix=gs``), and a dict inside a dict has its name before those of its own
+    features (``{"next": {"word": "dog"}}`` has ``next:word=dog``). Features that training has not seen are passed over.
 
     Parameters
     ----------
@@ -397,7 +400,7 @@ def _columns(samples: Sequence[GraphSample], number: Callable[[str], int]) -> _E
     for j, sample in enumerate(samples):
         for node, features in enumerate(sample.X):
             if not isinstance(features, Mapping):
-                raise InvalidSampleError(f"sample {j}, node {node} is a {type(features).__name__}, wanted a dict of features.")
+                features = _named(features, j, node)
             for name, value in features.items():
                 if type(value) is str and type(name) is str:
                     own = known.setdefault(name, {})
@@ -406,18 +409,42 @@ def _columns(samples: Sequence[GraphSample], number: Callable[[str], int]) -> _E
                         column = own[value] = number(f"{name}={value}")
                     columns.append(column)
                     values.append(1.0)
-                elif isinstance(value, str):
-                    columns.append(number(f"{name}={value}"))
-                    values.append(1.0)
                 elif isinstance(value, (bool, int, float, np.number)) and np.isfinite(value):
                     columns.append(number(str(name)))
                     values.append(float(value))
                 else:
-                    raise InvalidSampleError(
-                        f"sample {j}, node {node}, feature {name!r} is {value!r}, wanted a finite number or a string."
-                    )
+                    for own_name, amount in _nested(str(name), value, j, node):
+                        columns.append(number(own_name))
+                        values.append(amount)
             ends.append(len(columns))
     return _Entries(np.array(columns, dtype=np.int64), np.array(values), np.array(ends, dtype=np.int64))
+
+
+def _named(features: Any, j: int, node: int) -> Mapping[str, int]:
+    """A list or set of names as a dict; a name that comes twice counts twice."""
+    if isinstance(features, (list, tuple, set, frozenset)) and all(isinstance(own, str) for own in features):
+        return Counter(sorted(features) if isinstance(features, (set, frozenset)) else features)
+    raise InvalidSampleError(
+        f"sample {j}, node {node} is a {type(features).__name__}, wanted a dict of features, or a list of strings."
+    )
+
+
+def _nested(name: str, value: Any, j: int, node: int) -> Iterator[tuple[str, float]]:
+    """Features of a value that is a string, a list of strings, or a dict of such."""
+    if isinstance(value, str):
+        yield f"{name}={value}", 1.0
+    elif isinstance(value, (bool, int, float, np.number)) and np.isfinite(value):
+        yield name, float(value)
+    elif isinstance(value, Mapping):
+        for own, inner in value.items():
+            yield from _nested(f"{name}:{own}", inner, j, node)
+    elif isinstance(value, (list, tuple, set, frozenset)) and all(isinstance(own, str) for own in value):
+        for own in sorted(value) if isinstance(value, (set, frozenset)) else value:
+            yield f"{name}={own}", 1.0
+    else:
+        raise InvalidSampleError(
+            f"sample {j}, node {node}, feature {name!r} is {value!r}, wanted a finite number or a string, a list of strings, or a dict of such."
+        )
 
 
 def _matrix(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> Matrix:

@@ -13,6 +13,7 @@ from ..core.errors import InvalidProblemError, InvalidSampleError
 from ..core.factors import Factors, Function, Table
 from ..core.graph import Graph
 from ..core.ownership import own
+from .images.pixels import Pixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +23,8 @@ class GraphSample:
     Parameters
     ----------
     X : array-like or list of dicts
-        Integer codes (n_nodes,), dense features (n_nodes, d), a scipy sparse matrix of that shape, or one dict of features a
-        node. For a grid graph (height, width) and (height, width, d) are accepted too.
+        Integer codes (n_nodes,), dense features (n_nodes, d), a scipy sparse matrix of that shape, or one dict (or list of
+        strings) of features a node. For a grid graph arrays of its shape are accepted too, (height, width) and (height, width, d) for images.
     graph : Graph
         Its ``edge_type`` says which edges share weights.
     edge_features : array-like, shape (n_edges,) or (n_edges, d), optional
@@ -44,6 +45,9 @@ class GraphSample:
         `maxsum.factors`. ``-inf`` forbids, so that predictions, and labellings that training compares with the truth, keep the constraint. They
         have no weights. Labels are numbers here: label k is the k-th of ``classes_``, which are the sorted labels of the training set unless
         the estimator was given ``classes=[...]``; with types of nodes, those of the node's type. For the margin surrogate.
+    pixels : (image, places), optional
+        An image (height, width) or (height, width, d) that the nodes stand in, and the row and column of each, for decision trees with `PixelTests`.
+        Not needed where nodes are all pixels of a grid.
     """
 
     X: Any
@@ -55,10 +59,13 @@ class GraphSample:
     clique_features: Any = None
     clique_types: Any = None
     factors: Any = None
+    pixels: Any = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.graph, Graph):
-            raise InvalidSampleError(f"graph of a GraphSample is a {type(self.graph).__name__}, wanted maxsum.Graph.")
+            raise InvalidSampleError(
+                f"graph of a GraphSample is a {type(self.graph).__name__}, wanted maxsum.Graph{_way(self.graph)}."
+            )
         object.__setattr__(self, "X", _observations(self.X, self.graph))
         object.__setattr__(self, "edge_features", _edge_features(self.edge_features, self.graph.n_edges))
         object.__setattr__(self, "node_types", _types(self.node_types, self.graph.n_nodes))
@@ -66,6 +73,7 @@ class GraphSample:
         object.__setattr__(self, "cliques", _cliques(self.cliques, self.graph.n_nodes))
         object.__setattr__(self, "clique_features", _clique_features(self.clique_features, len(self.cliques)))
         object.__setattr__(self, "clique_types", _clique_types(self.clique_types, len(self.cliques)))
+        object.__setattr__(self, "pixels", Pixels.read(self.pixels, self.graph.n_nodes))
         object.__setattr__(self, "factors", _factors(self.factors, self.graph.n_nodes))
 
     @property
@@ -87,6 +95,28 @@ class GraphSample:
         return f"GraphSample({self.kind}{width}, {self.graph!r}{more})"
 
 
+def names_features(given: Any) -> bool:
+    """Whether observations are features by name: a list in which some node has a dict, or a list or set of strings."""
+    return isinstance(given, (list, tuple)) and any(
+        isinstance(row, Mapping)
+        or (isinstance(row, (list, tuple, set, frozenset)) and len(row) > 0 and all(isinstance(own, str) for own in row))
+        for row in given
+    )
+
+
+def _way(graph: Any) -> str:
+    """The call that makes a `Graph` of what was given in its place, for the words of an error."""
+    if type(graph).__module__.startswith("networkx"):
+        return ": Graph.from_networkx(graph)"
+    if hasattr(graph, "tocoo"):
+        return ": Graph.from_sparse(matrix)"
+    if isinstance(graph, (list, tuple, np.ndarray)):
+        return ": Graph.from_edges(pairs, n_nodes)"
+    if hasattr(graph, "edge_index"):
+        return ": Graph.from_edge_index(data.edge_index, n_nodes)"
+    return ""
+
+
 def _observations(given: Any, graph: Graph) -> Any:
     if hasattr(given, "tocsr"):
         matrix = given.tocsr().astype(np.float64)
@@ -97,7 +127,7 @@ def _observations(given: Any, graph: Graph) -> Any:
             node = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
             raise InvalidSampleError(_not_finite(matrix.data[bad[0]], node, int(matrix.indices[bad[0]])))
         return matrix
-    if isinstance(given, (list, tuple)) and any(isinstance(row, Mapping) for row in given):
+    if names_features(given):
         if len(given) != graph.n_nodes:
             raise InvalidSampleError(f"X has {len(given)} dicts, but the graph has {graph.n_nodes} nodes; wanted one for each.")
         return list(given)
@@ -108,8 +138,9 @@ def _observations(given: Any, graph: Graph) -> Any:
         raise InvalidSampleError(
             f"X has dtype {array.dtype}, wanted numbers: codes (n,), features (n, d), a sparse matrix, or a list of dicts."
         )
-    if graph.shape is not None and array.shape[:2] == graph.shape and array.ndim in (2, 3):
-        array = array.reshape(graph.n_nodes, *array.shape[2:])
+    sides = () if graph.shape is None else graph.shape
+    if len(sides) > 1 and array.shape[: len(sides)] == sides and array.ndim <= len(sides) + 1:
+        array = array.reshape(graph.n_nodes, *array.shape[len(sides) :])
     if array.ndim == 1:
         if array.dtype.kind not in "iu":
             raise InvalidSampleError(

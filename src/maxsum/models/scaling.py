@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.parameters import OneOf, check_value
-from .sample import GraphSample
+from .sample import GraphSample, names_features
 
 KINDS = ("none", "bytes", "standard")
 _BYTE = 255.0  # the largest value of a uint8 pixel, which becomes 1
@@ -159,7 +159,7 @@ def _features(item: Any) -> Any:
     """What a sample holds, as an array if it is one."""
     if isinstance(item, GraphSample):
         return item.X
-    if item is None or isinstance(item, np.ndarray) or sparse.issparse(item) or any(isinstance(own, Mapping) for own in item):
+    if item is None or isinstance(item, np.ndarray) or sparse.issparse(item) or names_features(item):
         return item
     try:
         return np.asarray(item)

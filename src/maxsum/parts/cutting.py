@@ -115,9 +115,9 @@ def write_parts(content: Problem | GraphSample, part: Any, folder: str | Path, l
     side = np.repeat([0, 1], len(cut))
     by_owner = np.lexsort((touching, owner))
     cut_ends = np.searchsorted(owner[by_owner], np.arange(n_parts + 1))
-    shape = graph.shape
+    shape = graph.shape if graph.shape is not None and len(graph.shape) == 2 else None
     given = None if labels is None else np.asarray(labels).reshape(-1)
-    with PartsWriter(folder, shape) as writer:
+    with PartsWriter(folder, None if shape is None else (shape[0], shape[1])) as writer:
         for p in range(n_parts):
             nodes = order[starts[p] : starts[p + 1]]
             inner = by_part[inner_ends[p] : inner_ends[p + 1]]

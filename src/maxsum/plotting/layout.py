@@ -7,10 +7,11 @@ import numpy as np
 from ..core.graph import Graph
 
 _LARGEST = 600  # nodes of a part up to which all distances are relaxed: they are quadratic in number
+_OBLIQUE = 0.35  # of a pixel: how far the layers of a volume stand to the right of and above each other
 
 
 def layout(graph: Graph) -> np.ndarray:
-    r"""Places (n_nodes, 2): pixels of a grid, rows of a chain, and for other components a minimum of
+    r"""Places (n_nodes, 2): pixels of a grid (layers of a volume stand obliquely behind each other), rows of a chain, and for other components a minimum of
 
     .. math:: \sum_{u < v} d_{uv}^{-2} \left(\|p_u - p_v\| - d_{uv}\right)^2
 
@@ -21,8 +22,11 @@ def layout(graph: Graph) -> np.ndarray:
     from scipy.sparse.csgraph import connected_components
 
     if graph.shape is not None:
-        rows, columns = np.divmod(np.arange(graph.n_nodes), graph.shape[1])
-        return np.stack([columns, -rows], axis=1).astype(np.float64)
+        *depth, rows, columns = np.unravel_index(np.arange(graph.n_nodes), (1, *graph.shape))
+        behind = np.zeros(graph.n_nodes)
+        for axis, own in enumerate(reversed(depth)):
+            behind += _OBLIQUE * 0.5**axis * own
+        return np.stack([columns + behind, behind - rows], axis=1).astype(np.float64)
     size = graph.n_nodes
     ends = graph.edges.astype(np.int64)
     matrix = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(size, size)).tocsr()

@@ -39,11 +39,11 @@ def show(found: Evidence, j: int) -> str:
 
 
 def _image(found: Evidence, sample: GraphSample, truth: np.ndarray, predicted: np.ndarray, ax: Any) -> Any:
-    height, width = sample.graph.shape or (1, 1)
-    tall = float(np.clip(3.0 * height / width, 1.2, 6.0))
-    axes = canvas(ax, 1, 3, (10.4, tall + 0.4))[0]
+    sides = sample.graph.shape or (1, 1)
     shown = sample.X.toarray() if hasattr(sample.X, "toarray") else sample.X
-    pixels = np.asarray(shown).reshape(height, width, *np.shape(shown)[1:])
+    pixels, truth, predicted = _layer(sides, np.asarray(shown), truth, predicted)
+    tall = float(np.clip(3.0 * pixels.shape[0] / max(1, pixels.shape[1]), 1.2, 6.0))
+    axes = canvas(ax, 1, 3, (10.4, tall + 0.4))[0]
     axes[0].imshow(as_colours(pixels)[0], interpolation="nearest", cmap="gray")
     axes[0].set_title("image", fontsize="medium")
     quiet(axes[0])
@@ -52,6 +52,16 @@ def _image(found: Evidence, sample: GraphSample, truth: np.ndarray, predicted: n
     plot_labelling(pixels, predicted, classes=names, marked=_wrong(truth, predicted), ax=axes[2])
     _finish(axes[1:], found, truth, predicted)
     return axes
+
+
+def _layer(
+    sides: tuple[int, ...], x: np.ndarray, truth: np.ndarray, predicted: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """An image, its truth and its prediction, flat; of a volume the layer with most wrong labels."""
+    flat = (-1, *(1, 1, *sides)[-2:])
+    wrong = _wrong(truth, predicted).reshape(flat).sum(axis=(1, 2))
+    layer = int(wrong.argmax()) if len(wrong) else 0
+    return x.reshape(*flat, *x.shape[1:])[layer], truth.reshape(flat)[layer].ravel(), predicted.reshape(flat)[layer].ravel()
 
 
 def _graph(found: Evidence, sample: GraphSample, truth: np.ndarray, predicted: np.ndarray, ax: Any) -> Any:

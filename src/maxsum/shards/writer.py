@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..core.graph import Graph
 from ..core.parameters import Maybe, WholeNumber, check_value
 from ..models.features import Dicts, Hashed, dict_matrix
 from ..models.labels import read_labels
-from ..models.sample import GraphSample
+from ..models.sample import GraphSample, names_features
 from .dataset import FORMAT, KINDS, MANIFEST, VERSION, ShardedDataset
 
 __all__ = ["ShardedDataset", "write_shards"]
@@ -139,7 +139,8 @@ class _Writer:
             if not isinstance(x, GraphSample):
                 raise InvalidSampleError(f"it is a {type(x).__name__}, wanted a GraphSample as those before.")
             sample = x
-            shape = (-1, -1) if x.graph.shape is None else x.graph.shape
+            sides = x.graph.shape
+            shape = (sides[0], sides[1]) if sides is not None and len(sides) == 2 else (-1, -1)
             y = None if y is None else np.asarray(y).reshape(-1) if x.graph.shape is not None else y
         else:
             if isinstance(x, GraphSample):
@@ -287,7 +288,7 @@ def _pair(item: Any) -> tuple[Any, Any]:
 def _kind(x: Any, y: Any) -> str:
     if isinstance(x, GraphSample):
         return "graph"
-    if hasattr(x, "tocsr") or (isinstance(x, (list, tuple)) and any(isinstance(row, Mapping) for row in x)):
+    if hasattr(x, "tocsr") or names_features(x):
         return "sequence"
     n_dims = np.ndim(x)
     return "image" if n_dims == 3 or (n_dims == 2 and np.ndim(y) == 2) else "sequence"
@@ -295,7 +296,7 @@ def _kind(x: Any, y: Any) -> str:
 
 def _bytes(x: Any) -> int:
     if isinstance(x, list):
-        return 8 * sum(len(row) for row in x if isinstance(row, Mapping))
+        return 8 * sum(len(row) for row in x if hasattr(row, "__len__"))
     return int(8 * x.nnz) if hasattr(x, "nnz") else int(x.nbytes)
 
 

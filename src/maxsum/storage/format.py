@@ -47,7 +47,7 @@ NAMES = (
 KINDS = ("multilabel", "multiclass", "binary")
 DROPPED = ("callback", "checkpoint")
 TRAINING = ("learner", "oracle", "loss", "class_weight", "cv", "Cs", "random_state")
-LISTS = ("Cs", "class_weight", "classes", "cv", "label_graph", "loss", "tie")
+LISTS = ("Cs", "class_weight", "classes", "cv", "label_graph", "loss", "tie", "offsets", "guide")
 FACTS = ("gamma_", "scaling_", "labels_form_", "C_", "Cs_", "scores_", "n_features_in_", "feature_names_in_", "n_iter_")
 NUMBERS = ("objective", "lower_bound", "seconds", "oracle_seconds", "qp_seconds", "finished")
 SHARDED = (AggregatedObjective, ShardedObjective, ShardedSmooth)
@@ -93,6 +93,8 @@ def fingerprint(objective: Any, version: int = FINGERPRINT) -> str:
         np.array([getattr(objective, "smoothing", 0.0), getattr(objective, "max_rounds", 0.0)], dtype=np.float64),
     ]  # fmt: skip
     parts += base.factor_arrays()
+    if getattr(objective, "tighten", False):
+        parts.append(_text("tightened"))
     for matrix in matrices:
         own = [matrix.indptr, matrix.indices, matrix.data] if hasattr(matrix, "indptr") else [matrix]
         parts += [np.array(matrix.shape, dtype=np.int64), *own]

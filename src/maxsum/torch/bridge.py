@@ -46,12 +46,13 @@ def to_estimator(layer: StructuredModule) -> Labeler:
         estimator: Any = SequenceLabeler(**settings)
         X: list[Any] = [rows]
     elif layer.graph == "grid":
-        neighbours = {((0, 1), (1, 0)): 4, ((0, 1), (1, 0), (1, 1), (1, -1)): 8}.get(layer.offsets)
-        if neighbours is None:
-            raise UnsupportedProblemError(
-                f"the layer has the offsets {list(layer.offsets)}, wanted 4 or 8 neighbours, which is what GridLabeler has."
-            )
-        estimator = GridLabeler(connectivity=neighbours, edge_types=layer.edge_types, **settings)
+        known = {((0, 1), (1, 0)): 4, ((0, 1), (1, 0), (1, 1), (1, -1)): 8}.get(layer.offsets)
+        estimator = GridLabeler(
+            connectivity=known,
+            offsets=None if known else list(layer.offsets),
+            edge_types="tied" if layer.edge_types == "tied" else "directions",
+            **settings,
+        )
         X = [np.zeros((2, 2, size))]
     else:
         estimator = GraphLabeler(**settings)
@@ -131,7 +132,11 @@ def from_estimator(
     tables = np.where(edge >= 0, w[np.maximum(edge, 0)], 0.0)
     more: dict[str, Any] = {"classes": model.classes[0].tolist(), "potentials": model.layout.model.potentials}
     if form == "grid":
-        more |= {"neighbours": labeler.connectivity, "edge_types": labeler.edge_types}
+        if labeler.dimensions != 2:
+            raise UnsupportedProblemError(
+                f"the model labels grids of {labeler.dimensions} dimensions, wanted images: layers have two."
+            )
+        more |= {"neighbours": labeler._steps(), "edge_types": "tied" if labeler.edge_types == "tied" else "direction"}
     elif form == "graph":
         more |= {"n_edge_types": len(tables)}
     made = layer(size, form, **(more | settings)).double()

@@ -46,6 +46,7 @@ _ARRAYS = {
 }
 _FACTORS = tuple(name for name in _ARRAYS if name.startswith(("factor_", "function_")))
 _OPTIONAL = ("parts", *_FACTORS)
+_MOST_AXES = 32  # of a grid; numpy has no more on all versions
 _HEADER = {"format", "version", "n_nodes", "n_edge_types", "shape", "offset"}
 _HEADER_BYTES = 10_000  # of the largest header that is read: files from strangers are not trusted with memory
 _NPY_HEADER = re.compile(
@@ -274,11 +275,15 @@ def _problem(arrays: dict[str, np.ndarray], path: str) -> Problem:
     )
 
 
-def _grid(shape: Any, n_nodes: int, path: str) -> tuple[int, int] | None:
+def _grid(shape: Any, n_nodes: int, path: str) -> tuple[int, ...] | None:
     if shape is None:
         return None
-    if not (isinstance(shape, list) and len(shape) == 2 and all(type(size) is int and size >= 0 for size in shape)):
-        raise ParseError(f"the header has the shape {shown(str(shape))}, wanted [height, width] or null.", path)
-    if shape[0] * shape[1] != n_nodes:
+    if not (
+        isinstance(shape, list) and 0 < len(shape) <= _MOST_AXES and all(type(size) is int and size >= 0 for size in shape)
+    ):
+        raise ParseError(
+            f"the header has the shape {shown(str(shape))}, wanted the sides of a grid, as [height, width], or null.", path
+        )
+    if math.prod(shape) != n_nodes:
         raise ParseError(f"the header has the shape {shape}, but {n_nodes} nodes.", path)
-    return shape[0], shape[1]
+    return tuple(shape)

@@ -225,8 +225,9 @@ def _too_wide(problem: Problem, max_cells: float) -> int:
     least = MAX_AXES
     while fewest > 1 and least > 1 and fewest**least > max_cells:
         least -= 1
-    if problem.graph.shape is not None and min(problem.graph.shape) >= least:
-        return min(problem.graph.shape)
+    image = problem.graph.image_shape
+    if image is not None and min(image) >= least:
+        return min(image)
     edges = problem.graph.edges
     for _ in range(_TUNING.peels):
         degree = np.bincount(edges.ravel(), minlength=problem.n_nodes)
@@ -316,6 +317,15 @@ class Elimination:
         run.certify(run.score, self.certificate())
         run.step(n)
         return True
+
+    def best(self) -> np.ndarray | None:
+        """A best labelling, without looking at the clock; None if there is none."""
+        arguments, n = (self.terms, self.record, *self.holdings, self.messages), len(self.order.nodes)
+        if elimination.eliminate(*arguments, 0, n) >= 0:
+            return None
+        labels = np.zeros(n, dtype=np.int32)
+        elimination.trace_back(*arguments, labels)
+        return labels
 
     def certificate(self) -> EliminationCertificate:
         """The separator tables as a proof."""

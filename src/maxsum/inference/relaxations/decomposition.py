@@ -183,10 +183,10 @@ class Trees:
 def _forests(problem: Problem, largest: int) -> np.ndarray:
     """Forest of each edge: by direction on a grid, greedily otherwise (in a fixed random order, which keeps forests few)."""
     graph = problem.graph
-    if graph.shape is not None and graph.n_edges:
-        width = graph.shape[1]
+    if graph.image_shape is not None and graph.n_edges:
+        width = graph.image_shape[1]
         row, column = np.divmod(graph.edges.astype(np.int64), width)
-        step = (row[:, 1] - row[:, 0]) * 3 + (column[:, 1] - column[:, 0])
+        step = (row[:, 1] - row[:, 0]) * 2 * width + (column[:, 1] - column[:, 0])
         return np.unique(step, return_inverse=True)[1].reshape(-1).astype(np.int32)
     if graph.is_forest:
         return np.zeros(graph.n_edges, dtype=np.int32)

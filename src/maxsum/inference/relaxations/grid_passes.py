@@ -39,10 +39,10 @@ def strips(problem: Problem, n_jobs: int) -> int:
     """The number of strips that pay: 1 where the graph is no grid whose edges join neighbours in a row or a column."""
     graph = problem.graph
     pieces = n_threads(n_jobs)
-    if pieces < 2 or graph.shape is None or problem.n_edges * problem.n_labels < _TUNING.least_work:
+    if pieces < 2 or graph.image_shape is None or problem.n_edges * problem.n_labels < _TUNING.least_work:
         return 1
-    pieces = min(pieces, graph.shape[1], 8)
-    row, column = np.divmod(graph.edges, graph.shape[1])
+    pieces = min(pieces, graph.image_shape[1], 8)
+    row, column = np.divmod(graph.edges, graph.image_shape[1])
     return pieces if ((row[:, 0] == row[:, 1]) | (column[:, 0] == column[:, 1])).all() else 1
 
 

@@ -189,7 +189,7 @@ def passes(problem: Problem, net: Net, n_jobs: int = 1) -> Callable[[Messages, b
             sweep(net, forward, messages.edge, messages.clique) + clique_terms(net, messages.clique, NO_LABELS)[0]
         )
     n_strips = strips(problem, n_jobs)
-    return uniform_passes(net, table_forms(net.tables), problem.graph.shape if n_strips > 1 else None, n_strips)
+    return uniform_passes(net, table_forms(net.tables), problem.graph.image_shape if n_strips > 1 else None, n_strips)
 
 
 def uniform_passes(

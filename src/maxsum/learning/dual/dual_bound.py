@@ -259,6 +259,10 @@ class DualBound:
 def check_relaxed(learner: Any, objective: Any) -> None:
     """Refuse objectives whose best value the bounds of this module are not about."""
     name = type(learner).__name__
+    if getattr(objective, "tighten", False):
+        raise UnsupportedProblemError(
+            f"{name} minimises the linear relaxation itself; tighten is True, wanted False. Learners that tighten it: BlockFrankWolfe, CuttingPlane."
+        )
     if not getattr(objective, "relaxed", False):
         raise UnsupportedProblemError(
             f"{name} minimises an LPObjective, not a {type(objective).__name__}. Learners that do: CuttingPlane, Subgradient."
@@ -362,8 +366,8 @@ def _cover(objective: MarginObjective, form: str) -> tuple[Copies, np.ndarray]:
 def _forests(graph: Graph) -> np.ndarray:
     """Forest of each edge: rows and columns of a grid with 4 neighbours, otherwise edge-disjoint forests, greedily."""
     edges = np.asarray(graph.edges)
-    if graph.shape is not None and graph.n_nodes == graph.shape[0] * graph.shape[1]:
-        row, column = np.divmod(edges, graph.shape[1])
+    if graph.image_shape is not None:
+        row, column = np.divmod(edges, graph.image_shape[1])
         beside, below = row[:, 0] == row[:, 1], column[:, 0] == column[:, 1]
         straight = np.abs(row[:, 1] - row[:, 0]) + np.abs(column[:, 1] - column[:, 0]) == 1
         if (straight & (beside | below)).all():

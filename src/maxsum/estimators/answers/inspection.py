@@ -1,0 +1,144 @@
+"""What a model has learned: the features that speak most for a class, and the scores of neighbouring labels, with names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ...core.errors import InvalidParameterError
+from ...core.parameters import Flag, WholeNumber, check_value
+
+
+class Inspection:
+    """Methods of all estimators; `_node_blocks_of` says which weights a class has."""
+
+    model_: Any
+    classes_: Any
+    weights_: np.ndarray
+    coef_blocks_: Any
+
+    def _class_weights(self, label: Any, node_type: int) -> tuple[list[str], np.ndarray]:
+        """Names of the node features, and their weights for a class."""
+        raise NotImplementedError
+
+    def _axes(self, name: str) -> list[list[Any]]:
+        """Names along the axes of a block of pairwise weights."""
+        raise NotImplementedError
+
+    def top_features(
+        self, label: Any, n: int = 10, *, smallest: bool = False, node_type: int = 0, as_frame: bool = False
+    ) -> Any:
+        """The features that speak most for a class, or (``smallest``) most against it.
+
+        Weights are those of features as the model scales them (``scale``); a weight of 0 is left out.
+
+        Parameters
+        ----------
+        label : class
+            One of ``classes_``; of a table of labels the name of its column.
+        n : int
+        smallest : bool
+            The most negative weights, the smallest one first, in the place of the most positive ones, the largest one first.
+        node_type : int
+            Whose classes and weights, where nodes have types.
+        as_frame : bool
+            A pandas DataFrame with the columns ``feature`` and ``weight``.
+
+        Returns
+        -------
+        list of (str, float), or DataFrame
+
+        Examples
+        --------
+        >>> import maxsum as ms
+        >>> X, y = [[{"word": "the"}, {"word": "dog"}], [{"word": "a"}, {"word": "cat"}]], [["D", "N"], ["D", "N"]]
+        >>> tag = ms.SequenceLabeler(C=10.0).fit(X, y)
+        >>> sorted(name for name, _ in tag.top_features("N", 2))
+        ['word=cat', 'word=dog']
+        """
+        check_is_fitted(self, "weights_")
+        check_value("n", n, WholeNumber(1))
+        check_value("smallest", smallest, Flag())
+        names, weights = self._class_weights(label, node_type)
+        sign = 1.0 if smallest else -1.0
+        order = np.argsort(sign * weights, kind="stable")[:n]
+        order = order[sign * weights[order] < 0]
+        found = [(names[i], float(weights[i])) for i in order.tolist()]
+        return frame(found, columns=["feature", "weight"]) if as_frame else found
+
+    def transitions(self, name: str = "edges", *, as_frame: bool = False) -> Any:
+        """Scores of labels of neighbours, one of the pairwise blocks of ``coef_blocks_``.
+
+        Parameters
+        ----------
+        name : str
+            Which block, where there are several: ``"edges[horizontal]"`` and the like.
+        as_frame : bool
+            A pandas DataFrame with the classes as names of rows (labels of the first node) and columns (of the second); for a table of
+            labels a row for each edge of ``graph_`` and a column for each pair of values. For blocks of two dimensions, or of edges.
+
+        Returns
+        -------
+        ndarray, shape (K, K), or DataFrame
+            A row a label of an edge's first node; one table for each edge where these have weights of their own.
+
+        Examples
+        --------
+        >>> import numpy as np, maxsum as ms
+        >>> tag = ms.SequenceLabeler(C=10.0).fit([np.array([0, 0, 1, 1])], [["a", "a", "b", "b"]])
+        >>> tag.transitions().shape
+        (2, 2)
+        """
+        check_is_fitted(self, "weights_")
+        blocks = {key: own for key, own in self.coef_blocks_.items() if not key.startswith(("nodes", "bias"))}
+        if name not in blocks:
+            raise InvalidParameterError(
+                f"name is {name!r}, wanted one of the pairwise blocks {', '.join(blocks) or '(there are none)'}."
+            )
+        block = blocks[name]
+        if not as_frame:
+            return block
+        rows, columns = self._axes(name)
+        if block.ndim == 3 and len(rows) == len(block):
+            block = block.reshape(len(block), -1)
+        if block.shape != (len(rows), len(columns)):
+            raise InvalidParameterError(
+                f"the block {name!r} has shape {block.shape}, which is no table; wanted as_frame=False."
+            )
+        return frame(block, index=rows, columns=columns)
+
+
+def frame(data: Any, **names: Any) -> Any:
+    """A pandas DataFrame; where pandas is not installed an error that says so."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise InvalidParameterError(
+            "as_frame is True, but pandas is not installed; wanted as_frame=False, or pip install pandas."
+        ) from error
+    return pd.DataFrame(data, **names)
+
+
+def column_names(X: Any) -> np.ndarray | None:
+    """Names of the columns of a DataFrame, if all of them are strings."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not hasattr(X, "iloc"):
+        return None
+    names = list(columns)
+    return np.array(names) if names and all(isinstance(own, str) for own in names) else None
+
+
+def place_of(label: Any, classes: Any) -> int:
+    """The number of a class, or an error that names those there are."""
+    known = np.asarray(classes).tolist()
+    for k, own in enumerate(known):
+        if own == label:
+            return k
+    raise InvalidParameterError(f"label is {label!r}, wanted one of the classes {known[:12]}.")
+
+
+def pair_names(names: list[Any], edges: np.ndarray) -> list[list[Any]]:
+    """Rows and columns of a frame with a row for each edge between two labels of a table, and a column for each pair of their values."""
+    return [[f"{names[u]}-{names[v]}" for u, v in edges.tolist()], [f"{a}{b}" for a in range(2) for b in range(2)]]

@@ -1,0 +1,1 @@
+"""What models of images look at: the contrast of neighbours, tests of pixels."""
