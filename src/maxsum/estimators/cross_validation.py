@@ -361,6 +361,9 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
+    unknown : {"drop", "infer"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -429,6 +432,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         forbidden: Any = None,
+        unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -462,6 +466,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.forbidden = forbidden
+        self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -553,6 +558,9 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
+    unknown : {"drop", "infer"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -612,6 +620,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         forbidden: Any = None,
+        unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -650,6 +659,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.forbidden = forbidden
+        self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -729,6 +739,9 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
+    unknown : {"drop", "infer"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -780,6 +793,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         forbidden: Any = None,
+        unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
@@ -811,6 +825,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.forbidden = forbidden
+        self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.solver = solver
