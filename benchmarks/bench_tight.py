@@ -20,6 +20,7 @@ from maxsum.models.bound import BoundModel
 from maxsum.models.features import Codes
 
 from .bench_limits import cpu_clock
+from .bench_panel import STRONG_NOISE
 from .measure import verdict
 
 TITLE = "Learning where the linear relaxation is not tight"
@@ -36,7 +37,7 @@ loss-augmented problems leaves undecided at the weights that were found. *ms a c
 """
 PHOTOGRAPHS: dict[str, dict[str, float]] = {
     "as they come": {},
-    "strong noise": {"noise": 0.1, "texture": 0.6, "blur": 1.2, "cast": 0.2},
+    "strong noise": STRONG_NOISE,
 }
 LIMIT = 10.0
 SECONDS, ACCURACY, TOL = 60.0, 0.998, 1e-2
