@@ -536,13 +536,32 @@ def named_samples(X: Any) -> Iterator[None]:
             rows = X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
             bad = ~np.isfinite(rows.data if sparse.issparse(X) else rows)
         except (TypeError, ValueError):
-            raise error from None
+            place = _text_cell(X)
+            if place is None or "could not convert" not in str(error):
+                raise error from None
+            j, name, text = place
+            raise InvalidSampleError(
+                f"sample {j} has the text {text!r} at feature {name}, wanted numbers; make indicators of texts first "
+                f"(sklearn.preprocessing.OneHotEncoder, or pandas.get_dummies). ({error})"
+            ) from error
         if rows.ndim != 2 or not bad.any():
             raise
         j, f = np.argwhere(bad)[0] if not sparse.issparse(X) else _place(rows, int(bad.argmax()))
         raise InvalidSampleError(
             f"sample {j} has {rows[j, f]} at feature {f}, wanted finite numbers; impute or drop it first. ({error})"
         ) from error
+
+
+def _text_cell(X: Any) -> tuple[int, Any, Any] | None:
+    """Row, column (its name, where there are names) and content of the first cell that is no number."""
+    names = column_names(X)
+    for f, column in enumerate(np.asarray(X, dtype=object).T if np.ndim(X) == 2 else ()):
+        for j, cell in enumerate(column.tolist()):
+            try:
+                float(cell)
+            except (TypeError, ValueError):
+                return j, f if names is None else repr(str(names[f])), cell
+    return None
 
 
 def _place(rows: Any, position: int) -> tuple[int, int]:

@@ -38,7 +38,7 @@ from ..learning.oracles.factored import FactorOracle
 from ..learning.oracles.relaxed import RelaxedOracle
 from ..learning.oracles.second_order import PairLoss, PairOracle
 from ..learning.oracles.solver import SolverOracle
-from ..losses import Hamming, as_loss
+from ..losses import Hamming, TableLoss, as_loss
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
 from ..models.labels import read_labels
@@ -502,7 +502,25 @@ def weighted_loss(settings: Settings, bound: BoundModel, weight: np.ndarray) -> 
     if settings.class_weight is None:
         return settings.loss
     check_weighted(settings.loss)
+    if isinstance(settings.class_weight, str) and settings.class_weight == "iou":
+        if settings.loss == "normalised":
+            raise InvalidParameterError(
+                "class_weight is 'iou' beside loss='normalised', wanted loss='hamming': sizes of classes are those of all samples."
+            )
+        return iou_loss(class_weights("balanced", bound, weight))
     return Hamming(settings.loss == "normalised", class_weights(settings.class_weight, bound, weight))
+
+
+def iou_loss(inverse: np.ndarray) -> TableLoss:
+    r"""The additive bound of the mean of :math:`1 - \mathrm{IoU}_k`, from weights :math:`N / (K n_k)` of the classes:
+
+    .. math:: \sum_k 1 - \mathrm{IoU}_k = \sum_k \frac{FN_k + FP_k}{n_k + FP_k} \le \sum_{v: z_v \ne y_v} \frac{1}{n_{y_v}} + \frac{1}{n_{z_v}},
+
+    times :math:`N / (2K)`, so that wrong labels cost 1 where all classes are of one size.
+    """
+    costs = 0.5 * (inverse[:, None] + inverse)
+    np.fill_diagonal(costs, 0.0)
+    return TableLoss(costs)
 
 
 def check_weighted(loss: Any) -> None:

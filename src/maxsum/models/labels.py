@@ -108,7 +108,11 @@ def _read(sample: GraphSample, given: Any, j: int, declared: bool) -> tuple[np.n
     if sample.graph.shape is not None and y.shape == sample.graph.shape:
         y = y.reshape(-1)
     if y.shape != (sample.n_nodes,):
-        raise InvalidSampleError(f"labels of sample {j} have shape {y.shape}, but it has {sample.n_nodes} nodes.")
+        shape = sample.graph.shape
+        turned = shape is not None and y.shape == shape[::-1] != shape
+        size = f"{sample.n_nodes} nodes" if shape is None else f"{' x '.join(map(str, shape))} pixels"
+        way = "; wanted one label for each" if not turned else "; rows and columns are swapped: give y.T"
+        raise InvalidSampleError(f"labels of sample {j} have shape {y.shape}, but it has {size}{way}.")
     known = np.ones(len(y), dtype=bool)
     if y.dtype.kind == "O":
         items = y.tolist()

@@ -63,7 +63,9 @@ class GraphSample:
 
     def __post_init__(self) -> None:
         if not isinstance(self.graph, Graph):
-            raise InvalidSampleError(f"graph of a GraphSample is a {type(self.graph).__name__}, wanted maxsum.Graph.")
+            raise InvalidSampleError(
+                f"graph of a GraphSample is a {type(self.graph).__name__}, wanted maxsum.Graph{_way(self.graph)}."
+            )
         object.__setattr__(self, "X", _observations(self.X, self.graph))
         object.__setattr__(self, "edge_features", _edge_features(self.edge_features, self.graph.n_edges))
         object.__setattr__(self, "node_types", _types(self.node_types, self.graph.n_nodes))
@@ -100,6 +102,19 @@ def names_features(given: Any) -> bool:
         or (isinstance(row, (list, tuple, set, frozenset)) and len(row) > 0 and all(isinstance(own, str) for own in row))
         for row in given
     )
+
+
+def _way(graph: Any) -> str:
+    """The call that makes a `Graph` of what was given in its place, for the words of an error."""
+    if type(graph).__module__.startswith("networkx"):
+        return ": Graph.from_networkx(graph)"
+    if hasattr(graph, "tocoo"):
+        return ": Graph.from_sparse(matrix)"
+    if isinstance(graph, (list, tuple, np.ndarray)):
+        return ": Graph.from_edges(pairs, n_nodes)"
+    if hasattr(graph, "edge_index"):
+        return ": Graph.from_edge_index(data.edge_index, n_nodes)"
+    return ""
 
 
 def _observations(given: Any, graph: Graph) -> Any:
