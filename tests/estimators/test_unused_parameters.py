@@ -34,6 +34,9 @@ REFUSED = [
     ({"surrogate": "qp", "oracle": "TRWS"}, "oracle"),
     ({"surrogate": "logistic", "oracle": "TRWS"}, "oracle"),
     ({"surrogate": "margin", "smoothing": 0.1}, "smoothing"),
+    ({"surrogate": "likelihood", "tighten": True}, "tighten"),
+    ({"surrogate": "lp", "tighten": True, "oracle": "TRWS"}, "oracle"),
+    ({"surrogate": "lp", "tighten": True, "smoothing": 0.1}, "smoothing"),
     ({"learner": "Perceptron", "loss": COSTS}, "loss"),
     ({"learner": "Perceptron", "class_weight": "balanced"}, "class_weight"),
     ({"surrogate": "lp", "learner": "ProximalPoint", "oracle": "TRWS"}, "oracle"),
@@ -86,7 +89,7 @@ def test_an_oracle_of_few_labels_is_asked():
     assert "SubsetAscent" in plain.result_.learner and plain.result_.objective == pytest.approx(net.result_.objective, rel=2e-3)
 
 
-@pytest.mark.parametrize("surrogate", ["margin", "lp", "trivial", "qp", "logistic", "likelihood"])
+@pytest.mark.parametrize("surrogate", ["margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood"])
 def test_the_defaults_pass_everywhere(surrogate):
     X, y = samples()
     for oracle in (None, "auto"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -53,6 +53,8 @@ class Encoded:
     cliques : CliqueSet or None
     factors : tuple of Factors or None
         Those of each example, in its own node numbers; None if no example has any.
+    excluded : ndarray of bool, shape (n_nodes, K), or None
+        Labels that a node may not have, beside those from ``n_states`` on.
     """
 
     graphs: tuple[Graph, ...]
@@ -67,6 +69,7 @@ class Encoded:
     joint: bool = False
     cliques: CliqueSet | None = None
     factors: tuple[Factors, ...] | None = None
+    excluded: np.ndarray | None = None
 
     @property
     def n_examples(self) -> int:
@@ -158,6 +161,8 @@ class BoundModel:
         states = data.n_states[rows]
         if (states < self.n_labels).any():
             scores = np.where(np.arange(self.n_labels) < states[:, None], scores, -np.inf)
+        if data.excluded is not None:
+            scores = np.where(data.excluded[rows], -np.inf, scores)
         return np.ascontiguousarray(scores)
 
     def tables(self, w: np.ndarray, data: Encoded | None = None) -> Tables:
@@ -175,6 +180,20 @@ class BoundModel:
             own = np.asarray(data.f @ bank.reshape(len(bank), -1)).reshape(n_edges, n_labels, n_labels)
         return Tables(own, np.arange(n_edges, dtype=np.int32), np.ones(n_edges), True)
 
+    def example_tables(
+        self, w: np.ndarray, which: Sequence[int] | np.ndarray, data: Encoded | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Bank, table numbers and weights of the edges of some examples; tables of their own are made for these alone."""
+        data = self.data if data is None else data
+        at = np.asarray(which, dtype=np.int64)
+        ptr = data.edge_ptr
+        if len(at) < data.n_examples and not data.joint and not (np.diff(data.f.indptr) == 1).all():
+            data = replace(data, edges=data.edges[_rows(ptr, at)], f=data.f[_rows(ptr, at)])
+            ptr, at = np.concatenate([[0], np.cumsum(np.diff(ptr)[at])]), np.arange(len(at))
+        tables = self.tables(w, data)
+        for i in at.tolist():
+            yield tables.of(int(ptr[i]), int(ptr[i + 1]))
+
     def problem(self, w: np.ndarray, j: int) -> Problem:
         """Max-sum problem of training example ``j`` under the weights ``w``."""
         return self._problems(self._checked(w), self.data, [j])[0]
@@ -185,15 +204,13 @@ class BoundModel:
         return self._problems(self._checked(w), data, range(data.n_examples))
 
     def _problems(self, w: np.ndarray, data: Encoded, which: Sequence[int]) -> list[Problem]:
-        tables = self.tables(w, data)
         unary = self.unary(
             w, data, slice(None) if list(which) == list(range(data.n_examples)) else _rows(data.node_ptr, np.asarray(which))
         )
         rewards = self.clique_weights(w, data)
         start, problems = 0, []
-        for j in which:
+        for j, (bank, edge_table, edge_weight) in zip(which, self.example_tables(w, which, data), strict=True):
             states = data.n_states[data.node_ptr[j] : data.node_ptr[j + 1]]
-            bank, edge_table, edge_weight = tables.of(int(data.edge_ptr[j]), int(data.edge_ptr[j + 1]))
             problems.append(
                 Problem._trusted(
                     graph=data.graphs[j],
@@ -423,8 +440,8 @@ class BoundModel:
 
     @cached_property
     def has_forbidden(self) -> bool:
-        """Whether some pairs of labels may not meet."""
-        return bool(self.edge_index.min(initial=0) <= FORBIDDEN)
+        """Whether some pairs of labels may not meet, or a node may not have some label."""
+        return bool(self.edge_index.min(initial=0) <= FORBIDDEN) or self.data.excluded is not None
 
     @cached_property
     def is_forest(self) -> bool:
