@@ -35,8 +35,7 @@ from .memory import model_bytes, multilabel_bytes
 from .pipeline import Bound, Data, MaxSumEstimator, label_gains, who_solves
 from .settings import Settings, as_jobs
 from .surrogates import SURROGATES, balanced, check_balanced, check_weighted, costs_of_classes, surrogate_of
-
-UNKNOWN = -1
+from .targets import UNKNOWN, UNSEEN
 
 
 class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
@@ -360,10 +359,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
             return list(table if unknown is None else np.where(unknown, UNKNOWN, table))
         place = {label: k for k, label in enumerate(self.classes_.tolist())}
         given = np.asarray(y).reshape(-1).tolist()
-        wrong = [label for label in given if label not in place]
-        if wrong:
-            raise InvalidSampleError(f"y holds {wrong[0]!r}, wanted one of the classes {self.classes_.tolist()[:12]}.")
-        found = np.array([[place[label]] for label in given], dtype=np.int64)
+        found = np.array([[place.get(label, UNSEEN)] for label in given], dtype=np.int64)
         return list(found if unknown is None else np.where(unknown[:, None], UNKNOWN, found))
 
     def _ranked(self, samples: Any, j: int, rows: np.ndarray) -> list[np.ndarray]:
