@@ -141,6 +141,7 @@ LEARNING_ROOMS = (
     ("objectives",),
     ("driver",),
     ("learners",),
+    ("penalties",),
     ("paths",),
 )
 """Rooms and files of `maxsum.learning`: each may import what stands before it, and itself. Its `__init__` names the homes of all."""
