@@ -38,6 +38,7 @@ MODULES = {
     "paths": "bench_paths",
     "chunking": "bench_chunking",
     "panel": "bench_panel",
+    "tight": "bench_tight",
     "reliability": "bench_reliability",
     "adversary": "bench_adversary",
     "shards": "bench_shards",

@@ -6,6 +6,7 @@
 `make_noisy_blocks`                                 images of blocks under noise
 `make_shapes`                                       images of coloured pieces on a carpet
 `make_shape_sorter`                                 photographs of such pieces, made up; `colour_codes` codes their colours
+`make_snakes`                                       chains of cells on small grids; `snake_sample` makes their features
 `make_sudoku`                                       puzzles with one solution
 `make_citations`                                    one graph of papers with words, some of whose topics are hidden
 `fetch_scene`, `fetch_yeast`                        multi-label data
@@ -40,7 +41,7 @@ from __future__ import annotations
 from ..shards.writer import ShardedDataset, write_shards
 from .citations import make_citations
 from .conll import conll_features, read_conll
-from .generate import make_noisy_blocks, make_shapes
+from .generate import make_noisy_blocks, make_shapes, make_snakes
 from .graph_tables import read_graph_tables, read_graphml
 from .images import read_image_folder
 from .multilabel import read_arff, read_libsvm_multilabel
@@ -81,6 +82,7 @@ __all__ = [
     "make_noisy_blocks",
     "make_shape_sorter",
     "make_shapes",
+    "make_snakes",
     "make_sudoku",
     "pixel_features",
     "read_arff",

@@ -362,6 +362,8 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    tighten : bool
+        Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -425,6 +427,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        tighten: bool = False,
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -456,6 +459,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.tighten = tighten
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
@@ -545,6 +549,8 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    tighten : bool
+        Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -599,6 +605,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        tighten: bool = False,
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -635,6 +642,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.tighten = tighten
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 

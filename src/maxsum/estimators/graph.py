@@ -95,6 +95,8 @@ class GraphLabeler(Labeler):
         and likelihood from the weights, if these mean the same.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    tighten : bool
+        Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -151,6 +153,7 @@ class GraphLabeler(Labeler):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        tighten: bool = False,
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -178,11 +181,14 @@ class GraphLabeler(Labeler):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.tighten = tighten
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
     _parameters = settings(
-        homogeneous=Flag(), tie=Elsewhere("None, or whole numbers of shape (n_features, K), as `GraphModel` takes them")
+        homogeneous=Flag(),
+        tighten=Flag(),
+        tie=Elsewhere("None, or whole numbers of shape (n_features, K), as `GraphModel` takes them"),
     )
 
     def predict(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.errors import InvalidGraphError, InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph, grid_offsets
-from ..core.parameters import Elsewhere, Maybe, OneOf, Real, WholeNumber, settings
+from ..core.parameters import Elsewhere, Flag, Maybe, OneOf, Real, WholeNumber, settings
 from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..losses import Loss
@@ -97,6 +97,8 @@ class GridLabeler(Labeler):
         A second `fit` on the same data goes on from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    tighten : bool
+        Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -160,6 +162,7 @@ class GridLabeler(Labeler):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        tighten: bool = False,
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -192,6 +195,7 @@ class GridLabeler(Labeler):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.tighten = tighten
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
@@ -203,6 +207,7 @@ class GridLabeler(Labeler):
         edge_types=OneOf("tied", "directions"),
         edge_features=Maybe(OneOf("contrast"), wanted="None or 'contrast'"),
         gamma=Maybe(Real(0.0, below=np.inf), wanted="None or a finite number >= 0"),
+        tighten=Flag(),
     )
 
     def _list(self, X: Any) -> list[Any]:

@@ -97,6 +97,7 @@ class Settings:
     class_weight: Any = None
     warm_start: bool = False
     smoothing: float = 0.0
+    tighten: bool = False
     checkpoint: str | Path | None = None
     checkpoint_seconds: float = 30.0
     symmetric: bool = False

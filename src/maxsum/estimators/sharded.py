@@ -211,9 +211,9 @@ def _check(settings: Settings, labeler: Labeler, dataset: ShardedDataset) -> Non
     surrogate = surrogate_of(settings)
     if surrogate.name not in _ON_SHARDS:
         raise InvalidParameterError(f"surrogate is {surrogate.name!r} on shards, wanted one of {', '.join(_ON_SHARDS)}.")
-    if settings.order != 1 or settings.smoothing or settings.warm_start:
+    if settings.order != 1 or settings.smoothing or settings.tighten or settings.warm_start:
         raise InvalidParameterError(
-            "order=2, smoothing and warm_start are for data in memory; wanted order=1, smoothing=0, warm_start=False."
+            "order=2, smoothing, tighten and warm_start are for data in memory; wanted order=1, smoothing=0, tighten=False, warm_start=False."
         )
     if labeler.scale == "standard":
         raise InvalidParameterError(

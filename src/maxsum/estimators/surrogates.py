@@ -30,6 +30,7 @@ from ..learning.objectives.margin import MarginObjective, loss_table
 from ..learning.objectives.multilabel import MultiLabelObjective, SubsetOracle
 from ..learning.objectives.qp import QPObjective, predict_convex
 from ..learning.oracles.bracket import BracketOracle
+from ..learning.oracles.clusters import ClusterOracle
 from ..learning.oracles.enumeration import EnumerationOracle
 from ..learning.oracles.exact import ForestOracle
 from ..learning.oracles.factored import FactorOracle
@@ -98,6 +99,10 @@ class Surrogate(ABC):
         if settings.smoothing > 0 and self.name != "lp":
             raise InvalidParameterError(
                 f"smoothing is {settings.smoothing!r}, wanted 0: only surrogate='lp' has a smooth version."
+            )
+        if settings.tighten and self.name != "lp":
+            raise InvalidParameterError(
+                f"tighten is True beside surrogate={self.name!r}, wanted False: only surrogate='lp' has a relaxation to tighten."
             )
         if settings.order == 2:
             self._check_second_order(settings)
@@ -246,6 +251,7 @@ class Margin(Surrogate):
             FactorOracle: f"{'elimination' if objective.exact else 'elimination or TRW-S with brackets'}, as samples have factors",
             ForestOracle: "dynamic programming, as no training graph has a cycle",
             SolverOracle: "an exact solver by structure, as the graphs have cycles and solve() knows one for each",
+            ClusterOracle: "TRW-S with cycles as clusters, which the examples on one graph share, and brackets",
             RelaxedOracle: "TRW-S, then the linear program where that leaves a gap, as the graphs have cycles",
             BracketOracle: "TRW-S with brackets, as the graphs have cycles and no fast exact solver fits them all",
         }
@@ -278,7 +284,7 @@ class LP(Margin):
     def faster(self, settings: Settings, objective: Any) -> Choice | None:
         """Another learner asks no oracle and goes on from nothing, so that the default stays with an oracle, a checkpoint or a warm start."""
         tied = settings.oracle is not None or settings.checkpoint is not None or settings.warm_start
-        if tied or settings.rows or settings.smoothing > 0:
+        if tied or settings.rows or settings.smoothing > 0 or settings.tighten:
             return None
         name = lp_learner(objective)
         return None if name == self.default else Choice(name, f"the fastest of the {self.name} surrogate for these sizes")
@@ -287,7 +293,7 @@ class LP(Margin):
         loss = weighted_loss(settings, bound, weight)
         if settings.rows and not isinstance(bound.layout, MultiLabelModel):
             return MarginObjective(bound, C, loss, settings.oracle, weight, settings.n_jobs)  # a single node has no relaxation
-        return LPObjective(bound, C, loss, settings.smoothing, settings.oracle, weight, settings.n_jobs)
+        return LPObjective(bound, C, loss, settings.smoothing, settings.oracle, weight, settings.n_jobs, settings.tighten)
 
 
 class Trivial(Surrogate):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -175,6 +175,20 @@ class BoundModel:
             own = np.asarray(data.f @ bank.reshape(len(bank), -1)).reshape(n_edges, n_labels, n_labels)
         return Tables(own, np.arange(n_edges, dtype=np.int32), np.ones(n_edges), True)
 
+    def example_tables(
+        self, w: np.ndarray, which: Sequence[int] | np.ndarray, data: Encoded | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Bank, table numbers and weights of the edges of some examples; tables of their own are made for these alone."""
+        data = self.data if data is None else data
+        at = np.asarray(which, dtype=np.int64)
+        ptr = data.edge_ptr
+        if len(at) < data.n_examples and not data.joint and not (np.diff(data.f.indptr) == 1).all():
+            data = replace(data, edges=data.edges[_rows(ptr, at)], f=data.f[_rows(ptr, at)])
+            ptr, at = np.concatenate([[0], np.cumsum(np.diff(ptr)[at])]), np.arange(len(at))
+        tables = self.tables(w, data)
+        for i in at.tolist():
+            yield tables.of(int(ptr[i]), int(ptr[i + 1]))
+
     def problem(self, w: np.ndarray, j: int) -> Problem:
         """Max-sum problem of training example ``j`` under the weights ``w``."""
         return self._problems(self._checked(w), self.data, [j])[0]
@@ -185,15 +199,13 @@ class BoundModel:
         return self._problems(self._checked(w), data, range(data.n_examples))
 
     def _problems(self, w: np.ndarray, data: Encoded, which: Sequence[int]) -> list[Problem]:
-        tables = self.tables(w, data)
         unary = self.unary(
             w, data, slice(None) if list(which) == list(range(data.n_examples)) else _rows(data.node_ptr, np.asarray(which))
         )
         rewards = self.clique_weights(w, data)
         start, problems = 0, []
-        for j in which:
+        for j, (bank, edge_table, edge_weight) in zip(which, self.example_tables(w, which, data), strict=True):
             states = data.n_states[data.node_ptr[j] : data.node_ptr[j + 1]]
-            bank, edge_table, edge_weight = tables.of(int(data.edge_ptr[j]), int(data.edge_ptr[j + 1]))
             problems.append(
                 Problem._trusted(
                     graph=data.graphs[j],

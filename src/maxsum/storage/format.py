@@ -93,6 +93,8 @@ def fingerprint(objective: Any, version: int = FINGERPRINT) -> str:
         np.array([getattr(objective, "smoothing", 0.0), getattr(objective, "max_rounds", 0.0)], dtype=np.float64),
     ]  # fmt: skip
     parts += base.factor_arrays()
+    if getattr(objective, "tighten", False):
+        parts.append(_text("tightened"))
     for matrix in matrices:
         own = [matrix.indptr, matrix.indices, matrix.data] if hasattr(matrix, "indptr") else [matrix]
         parts += [np.array(matrix.shape, dtype=np.int64), *own]

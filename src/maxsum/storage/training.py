@@ -41,6 +41,7 @@ def training_arrays(objective: Any) -> dict[str, np.ndarray] | None:
     """The arrays of a training file, in their order; None for objectives that such a file does not describe."""
     design: Any = getattr(objective, "design", None)
     plain = getattr(objective, "surrogate", None) in _SURROGATES and not getattr(objective, "smoothing", 0.0)
+    plain = plain and not getattr(objective, "tighten", False)  # the checker knows the margin and the linear relaxation itself
     if not plain or not hasattr(design, "loss") or len(design.clique_ptr) or design.node_step[1]:
         return None
     if objective.model.data.factors is not None:  # the file, and its checker, know scores that weights make alone

@@ -259,6 +259,10 @@ class DualBound:
 def check_relaxed(learner: Any, objective: Any) -> None:
     """Refuse objectives whose best value the bounds of this module are not about."""
     name = type(learner).__name__
+    if getattr(objective, "tighten", False):
+        raise UnsupportedProblemError(
+            f"{name} minimises the linear relaxation itself; tighten is True, wanted False. Learners that tighten it: BlockFrankWolfe, CuttingPlane."
+        )
     if not getattr(objective, "relaxed", False):
         raise UnsupportedProblemError(
             f"{name} minimises an LPObjective, not a {type(objective).__name__}. Learners that do: CuttingPlane, Subgradient."

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.errors import InvalidSampleError
+from ...core.errors import InvalidParameterError, InvalidSampleError
 from ...core.parameters import Real, check_value
 from ...core.problem import Problem
 from ...core.result import Result
 from ...inference.dispatch import solve
 from ...inference.relaxations.finisher import LPFinisher
+from ...inference.relaxations.tightened import TightenedTRWS
 from ...losses import Loss
 from ...models.bound import BoundModel
 from ..certificate import Check, Proven
 from ..oracles.base import Key, Oracle
+from ..oracles.clusters import ClusterOracle
 from ..oracles.exact import ForestOracle
 from ..oracles.relaxed import Relaxed, RelaxedOracle
 from .base import Plane
@@ -51,6 +53,10 @@ class LPObjective(MarginObjective):
     loss : Loss or str
     smoothing : float
         Temperature of the entropy-smoothed bound; 0 for the bound itself. Learners: `SmoothedLP` above 0, any other at 0.
+    tighten : bool
+        Take cycles of edges as clusters into the relaxation (`TightenedTRWS`), for all examples on the same graph: the slack lies between
+        that of the exact hinge and that of the linear relaxation, and meets the first where the clusters are tight. Planes are labellings,
+        so that ``lower_bound`` is one on the exact M3N objective, and ``objective``, with the tightened bounds as slacks, is above it.
     oracle : object, optional
         With a method ``answer`` as those of `maxsum.learning.oracles`.
     sample_weight : array-like, optional
@@ -71,6 +77,7 @@ class LPObjective(MarginObjective):
         oracle: Any = None,
         sample_weight: Any = None,
         n_jobs: int = 1,
+        tighten: bool = False,
     ):
         wanted = "a temperature >= 0; 0 for the linear relaxation itself"
         check_value("smoothing", smoothing, Real(0.0, below=np.inf, wanted=wanted))
@@ -80,13 +87,18 @@ class LPObjective(MarginObjective):
                 "the model forbids pairs of labels (-inf), where the linear relaxation has no finite messages to learn with; "
                 'train with surrogate="margin".'
             )
+        self.tighten, self.relaxed = bool(tighten), not tighten
+        if tighten:
+            _check_tighten(model, smoothing, oracle)
         super().__init__(model, C, loss, oracle, sample_weight, n_jobs)
         self.smoothing = float(smoothing)
 
     def _choose(self, oracle: Any) -> Oracle:
         if oracle is not None:
             return super()._choose(oracle)
-        return ForestOracle(self.model, self.design) if self.model.is_forest else RelaxedOracle(self.model, self.design)
+        if self.model.is_forest:
+            return ForestOracle(self.model, self.design)
+        return (ClusterOracle if self.tighten else RelaxedOracle)(self.model, self.design)
 
     def values(self, w: np.ndarray, examples: np.ndarray, keys: Sequence[Key]) -> np.ndarray:
         soft = np.array([isinstance(key, Relaxed) for key in keys], dtype=bool)
@@ -134,7 +146,7 @@ class LPObjective(MarginObjective):
         return total, value
 
     def prove(self, w: np.ndarray, check: Check, goal: float | None = None) -> Proven:
-        """Slacks from messages of fresh solves, checked in plain numpy: relaxations, never searches."""
+        """Slacks from messages of fresh solves, checked in plain numpy: relaxations, never searches unless clusters are allowed."""
         from ..proofs.evaluation import hinge
 
         def relax(problem: Problem, known: Result, seconds: float) -> Result | None:
@@ -142,7 +154,11 @@ class LPObjective(MarginObjective):
             small = problem.n_edges * problem.n_labels**2 <= _LP_ENTRIES and finisher.supports(problem).ok
             return finisher.solve(problem, init=known) if small else None
 
-        return hinge(self, w, check, goal, relax)
+        def tightened(problem: Problem, known: Result, seconds: float) -> Result | None:
+            found = TightenedTRWS(time_limit=min(_LP_SECONDS, seconds)).solve(problem, init=known)
+            return found if found.gap <= problem.resolution else solve(problem, init=found, gap=0.0, time_limit=seconds)
+
+        return hinge(self, w, check, goal, tightened if self.tighten else relax)
 
     def tightness(self, w: np.ndarray) -> dict[str, float]:
         """How tight the relaxation is for the training problems (without the loss) under ``w``.
@@ -162,6 +178,22 @@ class LPObjective(MarginObjective):
             undecided += 0 if closed else problem.n_nodes - fixed
         n_nodes = max(1, len(self.design.truth))
         return {"tight": tight / max(1, self.n_examples), "undecided": undecided / n_nodes}
+
+
+def _check_tighten(model: BoundModel, smoothing: float, oracle: Any) -> None:
+    """Refuse what clusters do not go with."""
+    if smoothing > 0:
+        raise InvalidParameterError(
+            f"tighten is True with smoothing={smoothing!r}, wanted smoothing=0: clusters tighten the bound itself, which is not smoothed."
+        )
+    if oracle is not None:
+        raise InvalidParameterError(
+            f"tighten is True with oracle={oracle!r}, wanted oracle=None: clusters have an oracle of their own."
+        )
+    if model.data.cliques is not None:
+        raise InvalidSampleError(
+            "tighten is True for samples with cliques, wanted nodes and edges alone; write cliques of two nodes as edges, or leave tighten out."
+        )
 
 
 def check_lp(objective: Any, name: str) -> None:

@@ -22,7 +22,7 @@ from ...kernels.design import augmented_scores
 from ...kernels.height import clique_terms, edge_terms, node_terms
 from ...kernels.records import Design, Net
 from ...kernels.trws import decode
-from ...models.bound import BoundModel, Tables
+from ...models.bound import BoundModel
 from .base import Effort, Key, augmented
 
 
@@ -40,6 +40,10 @@ class Tuning:
         if effort <= Effort.GLANCE:
             return self.sweeps // 2
         return self.sweeps * (self.long_factor if effort == Effort.LONG else 1)
+
+
+Tables = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Bank, table numbers and weights of the edges of one example."""
 
 
 class BracketOracle:
@@ -64,19 +68,22 @@ class BracketOracle:
             items = list(zip(examples.tolist(), problems, strict=True))
             found = thread_map(lambda item: self._solve(item[0], item[1], effort), items, n_jobs)
         else:
-            tables, rewards = self.model.tables(w), self.model.clique_weights(w)
-            found = thread_map(lambda j: self._sweep(j, w, tables, rewards, effort), examples.tolist(), n_jobs)
+            rewards, tables = self.model.clique_weights(w), self.model.example_tables(w, examples)
+            asked = list(zip(examples.tolist(), tables, strict=True))
+            found = thread_map(
+                lambda item: self._sweep(item[0], self._net(item[0], item[1], w, rewards), effort), asked, n_jobs
+            )
         return [labels for labels, _ in found], np.array([gap for _, gap in found])
 
-    def _sweep(self, j: int, w: np.ndarray, tables: Tables, rewards: np.ndarray, effort: Effort) -> tuple[np.ndarray, float]:
-        """Passes over one example; its messages are improved in place."""
-        data, messages = self.model.data, self.messages[j]
+    def _net(self, j: int, tables: Tables, w: np.ndarray, rewards: np.ndarray) -> Net:
+        """The loss-augmented network of one example; best label of each node at 0."""
+        data = self.model.data
         rows = slice(int(data.node_ptr[j]), int(data.node_ptr[j + 1]))
         augmented_scores(self.design, np.array([j]), w, self.unary)
         unary = np.where(self.missing[rows], -np.inf, self.unary[rows])
         unary -= row_max(unary)[:, None]
-        bank, edge_table, edge_weight = tables.of(int(data.edge_ptr[j]), int(data.edge_ptr[j + 1]))
-        net = self.nets[j]._replace(
+        bank, edge_table, edge_weight = tables
+        return self.nets[j]._replace(
             unary=unary,
             tables=np.ascontiguousarray(bank),
             turned=np.ascontiguousarray(bank.transpose(0, 2, 1)),
@@ -84,10 +91,14 @@ class BracketOracle:
             edge_weight=np.ascontiguousarray(edge_weight),
             clique_weights=self.model._cliques(data, j, rewards).weights,
         )
+
+    def _sweep(self, j: int, net: Net, effort: Effort) -> tuple[np.ndarray, float]:
+        """Passes over one example; its messages are improved in place."""
+        messages = self.messages[j]
         one_pass, bound = passes(self.templates[j], net), np.inf
         for i in range(self.tuning.passes(effort)):
             bound = one_pass(messages, i % 2 == 0)
-        labels = np.zeros(len(unary), dtype=np.int32)
+        labels = np.zeros(len(net.unary), dtype=np.int32)
         if not effort.is_proof:
             decode(net, True, messages.edge, messages.clique, labels)
             if effort == Effort.EXPAND and self.expands:

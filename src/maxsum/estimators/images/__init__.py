@@ -1,0 +1,1 @@
+"""Calls for images beside `GridLabeler`."""
