@@ -7,6 +7,7 @@ from typing import Any
 
 SUBJECTS: dict[str, str] = {
     "forbidden": "labels that may not be neighbours, kept exactly",
+    "penalties": "weights that are exactly zero",
 }
 """A line here and a file ``asked_NAME.py`` with ``TITLE``, ``DESCRIPTION`` and ``rows(quick=False)``, as of any benchmark, is a new subject."""
 

@@ -70,6 +70,7 @@ EFFECTS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "classes": ({}, [0, 1, 2, 9], lambda net, X: len(net.classes_)),
     "class_weight": ({}, "balanced", weights),
     "smoothing": ({"surrogate": "lp"}, 0.5, lambda net, X: net.result_.learner),
+    "penalty": ({"surrogate": "likelihood"}, "l1", weights),
     "tighten": ({"surrogate": "lp"}, True, lambda net, X: net.result_.message),
     "solver": ({}, "ICM", lambda net, X: net.predict_result(X)[0].solver),
     "connectivity": ({}, 8, lambda net, X: len(net.model_.data.edges)),

@@ -364,6 +364,9 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     tighten : bool
         Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
+    penalty : {"l2", "l1", "elasticnet"} or float
+        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -428,6 +431,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
+        penalty: Any = "l2",
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -460,6 +464,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
+        self.penalty = penalty
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
@@ -551,6 +556,9 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     tighten : bool
         Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
+    penalty : {"l2", "l1", "elasticnet"} or float
+        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -606,6 +614,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
+        penalty: Any = "l2",
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -643,6 +652,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
+        self.penalty = penalty
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
@@ -720,6 +730,9 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    penalty : {"l2", "l1", "elasticnet"} or float
+        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -768,6 +781,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        penalty: Any = "l2",
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -798,5 +812,6 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.penalty = penalty
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds

@@ -28,6 +28,8 @@ from ..objectives.likelihood import LikelihoodObjective
 from ..objectives.smooth import Evaluation, GradientCertificate, sum_of
 from ..proofs.feature_sums import EPS, PAIRWISE, FeatureSum
 
+L1_SHARES = {"l1": 1.0, "elasticnet": 0.5}
+"""The share of absolute values in penalties that have a name."""
 L1_SHARE = Real(0.0, above=0.0, at_most=1.0, wanted="a share of the absolute values above 0 and up to 1")
 
 

@@ -101,7 +101,7 @@ class OrthantWise(Learner):
         bound = objective.lowest(tangent)
         if bound >= state.bound:
             state.bound, state.point = bound, w.copy()
-        training.bound(state.bound, state.certificate)
+        training.bound(state.bound, state.certificate)  # type: ignore[arg-type]
         if not _pseudo(objective, w, slope).any():
             training.end(Termination.converged)
 
