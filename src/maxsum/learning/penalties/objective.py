@@ -22,12 +22,13 @@ import numpy as np
 from ...core.errors import CertificateError, UnsupportedProblemError
 from ...core.parameters import Real, check_value
 from ...kernels.vectors import inner
-from ..certificate import Check, Proven
+from ..certificate import Check, Proven, multipliers
 from ..objectives.base import ULPS, Objective
 from ..objectives.likelihood import LikelihoodObjective
 from ..objectives.smooth import Evaluation, GradientCertificate, sum_of
 from ..proofs.feature_sums import EPS, PAIRWISE, FeatureSum
 
+_SHARES = 1e-9  # how far the sum of shares may be above 1 by rounding; they are divided by it then
 L1_SHARES = {"l1": 1.0, "elasticnet": 0.5}
 """The share of absolute values in penalties that have a name."""
 L1_SHARE = Real(0.0, above=0.0, at_most=1.0, wanted="a share of the absolute values above 0 and up to 1")
@@ -126,6 +127,13 @@ class PenaltyCertificate(GradientCertificate):
     """Points and shares whose tangents prove a lower bound on a `PenalisedObjective`."""
 
     objectives: ClassVar[tuple[str, ...]] = ("PenalisedObjective",)
+
+    def shares(self) -> np.ndarray:
+        """The shares, checked; they may sum to less than 1, as the likelihood is not negative."""
+        alpha = multipliers(self.alpha, (len(self.points),), "the shares of the certificate")
+        if not len(alpha) or alpha.sum() > 1.0 + _SHARES:
+            raise CertificateError(f"the shares of the certificate are {alpha}, wanted numbers >= 0 with a sum of at most 1.")
+        return np.asarray(alpha / max(1.0, alpha.sum()) * (1.0 - (len(alpha) + 4) * EPS))
 
     def _bound(self, objective: Any, check: Check) -> Proven:
         """From tangents in plain numpy."""

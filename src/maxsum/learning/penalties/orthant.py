@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import linprog
 
 from ...core.errors import InvalidSampleError
 from ...core.parameters import WholeNumber, settings
@@ -37,6 +38,15 @@ class Tuning:
         Pairs that are kept however many weights there are.
     curved : float
         Cosine of a step and its gradient change below which a pair is rounding, not curvature.
+    tangents : int
+        Tangents of the last points that are combined: slopes swing about their limits from point to point, and their means much less. With
+        one alone the bound of 100 sentences of text was 74 % below objectives that were 0.3 % above the minimum.
+    every : int
+        Iterations between two combinations: each looks a few times at all slopes.
+    first : int
+        Slopes of each tangent, the largest ones, that the first linear program sees; and how many more each next one.
+    rounds : int
+        Most linear programs of a combination.
     """
 
     enough: float = 1e-4
@@ -45,9 +55,15 @@ class Tuning:
     numbers: int = 2**27
     fewest_pairs: int = 5
     curved: float = 1e-10
+    tangents: int = 30
+    every: int = 5
+    first: int = 200
+    rounds: int = 8
 
 
 _TUNING = Tuning()
+_ROUNDING = 1e-12  # relative, of the offset of a tangent: far more than sums over all examples are off
+_VIOLATED = 1e-6  # relative: violations that cost the bound less than anybody asks for
 
 
 @dataclass(frozen=True)
@@ -97,10 +113,8 @@ class OrthantWise(Learner):
         training.offer(w, value, True)
         slope = found.gradient
         offset = found.value - float(inner(slope, w))
-        tangent = FeatureSum(-slope, np.zeros(len(w)), offset, 1e-12 * (abs(found.value) + abs(offset)))
-        bound = objective.lowest(tangent)
-        if bound >= state.bound:
-            state.bound, state.point = bound, w.copy()
+        state.keep(-slope, offset, max(1, min(_TUNING.tangents, most)))
+        state.prove(training.n_iter % _TUNING.every == 0)
         training.bound(state.bound, state.certificate)  # type: ignore[arg-type]
         if not _pseudo(objective, w, slope).any():
             training.end(Termination.converged)
@@ -108,7 +122,7 @@ class OrthantWise(Learner):
 
 @dataclass(eq=False)
 class OrthantState:
-    """The present weights with their evaluation, the pairs, and the point whose tangent proves most so far."""
+    """The present weights with their evaluation, the pairs, the last tangents, and the points and shares that prove most so far."""
 
     objective: PenalisedObjective = field(metadata=REBUILT)
     w: np.ndarray
@@ -116,11 +130,40 @@ class OrthantState:
     steps: list[np.ndarray] = field(default_factory=list)
     changes: list[np.ndarray] = field(default_factory=list)
     bound: float = -np.inf
-    point: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    points: list[np.ndarray] = field(default_factory=list)
+    slopes: list[np.ndarray] = field(default_factory=list)
+    offsets: list[float] = field(default_factory=list)
+    proof: list[np.ndarray] = field(default_factory=list)
+    shares: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def certificate(self) -> PenaltyCertificate:
         """The proof of the best bound."""
-        return PenaltyCertificate((self.point.copy(),), np.ones(1))
+        return PenaltyCertificate(tuple(point.copy() for point in self.proof), self.shares.copy())
+
+    def keep(self, slope: np.ndarray, offset: float, most: int) -> None:
+        """Keep the tangent of the present point."""
+        self.points = [*self.points, self.w.copy()][-most:]
+        self.slopes, self.offsets = [*self.slopes, slope][-most:], [*self.offsets, offset][-most:]
+
+    def prove(self, combine: bool) -> None:
+        """The bound of the newest tangent, or of the best combination of all; the best one so far stays."""
+        alpha = np.zeros(len(self.offsets))
+        alpha[-1] = 1.0
+        tried = [alpha]
+        if combine and self.objective.l2 == 0 and len(self.offsets) > 1:
+            tried.append(best_shares(np.array(self.offsets), self.slopes, self.objective.l1))
+        for own in tried:
+            used = np.flatnonzero(own > 0)
+            if not len(used):
+                continue
+            vector = np.zeros(self.objective.n_weights)
+            for i in used.tolist():
+                vector += own[i] * self.slopes[i]
+            value = float(own @ np.array(self.offsets))
+            size = float(own @ np.abs(np.array(self.offsets)))
+            bound = self.objective.lowest(FeatureSum(vector, np.zeros(len(vector)), value, _ROUNDING * size))
+            if bound >= self.bound:
+                self.bound, self.proof, self.shares = bound, [self.points[i] for i in used.tolist()], own[used]
 
     def forget(self) -> OrthantState:
         """Without pairs: the next direction is that of the pseudo-gradient."""
@@ -145,6 +188,39 @@ class OrthantState:
         for step, change, share in zip(self.steps, self.changes, reversed(shares), strict=True):
             q += (share - float(inner(change, q)) / float(inner(step, change))) * step
         return -q
+
+
+def best_shares(offsets: np.ndarray, slopes: list[np.ndarray], limit: float) -> np.ndarray:
+    r"""Shares of tangents whose combination proves most for the lasso:
+
+    .. math:: \max_{\alpha \ge 0,\ \sum\alpha \le 1}\ \sum_t \alpha_t b_t \quad\text{so that}\quad \Big|\sum_t \alpha_t z_{ti}\Big| \le \text{limit for all } i,
+
+    a linear program whose rows come in as they are violated. What the last one leaves violated costs a little of the bound, not its truth.
+    """
+    chosen = np.unique(np.concatenate([_largest(np.abs(own), limit, _TUNING.first) for own in slopes]))
+    alpha = np.zeros(len(offsets))
+    for _ in range(_TUNING.rounds):
+        rows = np.stack([own[chosen] for own in slopes], axis=1)
+        a = np.concatenate([rows, -rows, np.ones((1, len(offsets)))])
+        b = np.append(np.full(2 * len(chosen), limit), 1.0)
+        found = linprog(-offsets, A_ub=a, b_ub=b, bounds=(0, None), method="highs")
+        if found.x is None:
+            break
+        alpha = np.maximum(found.x, 0.0)
+        total = np.zeros(len(slopes[0]))
+        for share, own in zip(alpha.tolist(), slopes, strict=True):
+            total += share * own
+        over = _largest(np.abs(total), limit * (1.0 + _VIOLATED), _TUNING.first)
+        if not len(np.setdiff1d(over, chosen)):
+            break
+        chosen = np.union1d(chosen, over)
+    return alpha
+
+
+def _largest(sizes: np.ndarray, limit: float, most: int) -> np.ndarray:
+    """Places of the largest sizes above a limit."""
+    over = np.flatnonzero(sizes > limit)
+    return over if len(over) <= most else over[np.argpartition(-sizes[over], most)[:most]]
 
 
 def _pseudo(objective: PenalisedObjective, w: np.ndarray, slope: np.ndarray) -> np.ndarray:
