@@ -131,7 +131,7 @@ def test_a_resumed_training_ends_where_the_whole_one_does(tmp_path):
 
 def test_estimators_take_penalties_and_keep_zeros_out_of_files(tmp_path):
     X, y = paired_sequences(12)
-    X = [np.hstack([own, np.random.default_rng(len(own)).standard_normal((len(own), 30))]) for own in X]
+    X = [np.hstack([own, np.random.default_rng(len(own)).standard_normal((len(own), 300))]) for own in X]
     settings = {"surrogate": "likelihood", "C": 0.3, "tol": 1e-5}
     nets = {name: ms.SequenceLabeler(penalty=name, **settings).fit(X, y) for name in ("l2", "l1", "elasticnet", 0.5)}
     zeros = {name: int((net.weights_ == 0).sum()) for name, net in nets.items()}
@@ -142,8 +142,8 @@ def test_estimators_take_penalties_and_keep_zeros_out_of_files(tmp_path):
     assert lasso.result_.verify(lasso.objective_).relative_gap <= 1e-5
     assert lasso.predict_proba(X)[0].sum(axis=1) == pytest.approx(1.0)
     for name, net in nets.items():
-        ms.save_model(net, tmp_path / str(name), certificate=True)
-    assert (tmp_path / "l1").stat().st_size < 1.2 * (tmp_path / "l2").stat().st_size
+        ms.save_model(net, tmp_path / str(name))
+    assert (tmp_path / "l1").stat().st_size < (tmp_path / "l2").stat().st_size
     again = ms.load_model(tmp_path / "l1")
     np.testing.assert_array_equal(again.weights_, lasso.weights_)
     np.testing.assert_array_equal(again.predict_proba(X)[0], lasso.predict_proba(X)[0])

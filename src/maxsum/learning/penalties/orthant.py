@@ -207,6 +207,7 @@ def best_shares(offsets: np.ndarray, slopes: list[np.ndarray], limit: float) -> 
         if found.x is None:
             break
         alpha = np.maximum(found.x, 0.0)
+        alpha /= max(1.0, float(alpha.sum()))  # the program keeps its rows up to a tolerance only
         total = np.zeros(len(slopes[0]))
         for share, own in zip(alpha.tolist(), slopes, strict=True):
             total += share * own
