@@ -69,6 +69,7 @@ EFFECTS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "tie": ({}, np.arange(6).reshape(2, 3) % 3, size),
     "classes": ({}, [0, 1, 2, 9], lambda net, X: len(net.classes_)),
     "class_weight": ({}, "balanced", weights),
+    "forbidden": ({"classes": [0, 1, 2, 9]}, [(0, 9), (9, 0)], lambda net, X: np.isneginf(net.coef_blocks_["edges"]).sum()),
     "smoothing": ({"surrogate": "lp"}, 0.5, lambda net, X: net.result_.learner),
     "penalty": ({"surrogate": "likelihood"}, "l1", weights),
     "tighten": ({"surrogate": "lp"}, True, lambda net, X: net.result_.message),
@@ -93,6 +94,7 @@ SEEN_ELSEWHERE = {
     "checkpoint",
     "checkpoint_seconds",
     "dimensions",
+    "unknown",  # test_partial_labels.py
     "warm_start",
 }  # below; dimensions in test_grid_dimensions
 # On label sets the default learner has no order to draw, and pairs of labels in general tables are what is learned.

@@ -315,7 +315,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         nodes where ``cv`` is a number larger than that of the samples.
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
@@ -356,8 +356,15 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
+    unknown : {"drop", "infer"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -428,6 +435,8 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
+        unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -461,6 +470,8 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
+        self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -497,7 +508,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         nodes where ``cv`` is a number larger than that of the samples.
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
@@ -548,8 +559,15 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
+    unknown : {"drop", "infer"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -611,6 +629,8 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
+        unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -649,6 +669,8 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
+        self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -685,7 +707,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         nodes where ``cv`` is a number larger than that of the samples.
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
@@ -724,8 +746,15 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
+    unknown : {"drop", "infer"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -779,6 +808,8 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
+        unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
         penalty: Any = "l2",
@@ -810,6 +841,8 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
+        self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.penalty = penalty

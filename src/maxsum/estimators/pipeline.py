@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.errors import OracleError
+from ..core.errors import InfeasibleError, InvalidParameterError, OracleError
 from ..core.memory import check_room
 from ..core.parameters import check
 from ..core.problem import Problem
@@ -23,11 +23,13 @@ from ..inference.base import Clock, Solver
 from ..inference.dispatch import is_easy, solve
 from ..inference.exact.junction import has_small_width
 from ..learning.driver import Learner
+from ..learning.latent import Partial, concave_convex
 from ..learning.learners.cutting_plane import CuttingPlane
 from ..learning.learners.subset_ascent import SubsetAscent
 from ..learning.objectives.base import check_C
 from ..learning.objectives.margin import MarginObjective
 from ..learning.objectives.multilabel import is_small
+from ..learning.objectives.partial import PartialObjective
 from ..learning.objectives.qp import QPObjective
 from ..learning.objectives.smooth import SmoothObjective
 from ..learning.objectives.stored import StoredObjective
@@ -94,6 +96,8 @@ class Bound(NamedTuple):
         Operators of convex energies, for each sample.
     words : str
         Why the potentials are these.
+    partial : Partial, optional
+        What is known of labels that training infers.
     """
 
     model: BoundModel
@@ -103,6 +107,7 @@ class Bound(NamedTuple):
     full: BoundModel | None = None
     operators: list[Any] | None = None
     words: str = ""
+    partial: Partial | None = None
 
 
 class Plan(NamedTuple):
@@ -114,6 +119,7 @@ class Plan(NamedTuple):
     bound: Any
     facts: dict[str, Any]
     chosen: str
+    partial: Partial | None = None
 
 
 class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
@@ -157,6 +163,10 @@ class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
         """Best labellings of all samples by one call, where there is such a way; else None."""
 
     @abstractmethod
+    def _observed_labels(self, samples: Any, observed: Any) -> list[np.ndarray]:
+        """Which labels (n_nodes, K) the nodes of each sample may have, of what was observed."""
+
+    @abstractmethod
     def _fraction(self, samples: Any, labels: Any, weight: np.ndarray) -> float:
         """Fraction of right labels among those known; NaN where none is."""
 
@@ -196,7 +206,7 @@ class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
             choice, learner = faster, choose_learner(settings, faster.learner)
         model = surrogate.model(settings, objective, bound.full)
         words = sentence(settings, surrogate, objective, learner, choice, _energies(model) or bound.words)
-        return Plan(settings, learner, objective, model, bound.facts, words)
+        return Plan(settings, learner, objective, model, bound.facts, words, bound.partial)
 
     def _train(self, plan: Plan) -> Self:
         objective, start = self._warm(plan.settings, plan.objective)
@@ -204,6 +214,8 @@ class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
         line = LearningLine(learner.tol)
         with watched(settings.verbose, settings.callback, time_limit=learner.time_limit, describe=line) as callback:
             result = _minimise(replace(settings, callback=callback), objective, learner, start)
+            if plan.partial is not None and result.termination != Termination.interrupted:
+                result, objective = _infer(plan, replace(settings, callback=callback), objective, result)
         if settings.verbose:
             write(f"{settings.owner}: {result}")
         if result.termination == Termination.interrupted and _is_searched():
@@ -281,7 +293,7 @@ class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
     def _who(self, solver: Solver | str | None) -> Solver | str | None:
         return who_solves(self.model_, solver, self.solver, self.oracle)
 
-    def predict_result(self, X: Any, solver: Solver | str | None = None) -> list[Result]:
+    def predict_result(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> list[Result]:
         """Best labellings as numbers from 0 to ``K - 1``, one a node (or a label), each with a proof of how good it is.
 
         Parameters
@@ -293,14 +305,38 @@ class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
             search, where TRWS leaves a gap: ``solver="BranchAndBound"``. With the surrogates ``qp`` and ``logistic`` the default is
             the rounding of what they learned to predict, with a bound and its proof (``marginals`` are the point that was rounded, or
             logistic probabilities); a solver maximises the scores of labellings instead.
+        observed : sequence of array-like, optional
+            Labels that are known, as in `predict`; the proof is then about ``problems(X, observed)``.
         """
         samples = self._new(X)
+        if observed is not None:
+            return self._given(samples, observed, solver)
         return self._results(samples, self._who(solver))
 
-    def problems(self, X: Any) -> list[Problem]:
-        """Max-sum problems that `predict` solves, for ``predict_result(X)[j].certificate.verify(problems(X)[j], ...)``."""
+    def problems(self, X: Any, observed: Any = None) -> list[Problem]:
+        """Max-sum problems that `predict` solves, for ``predict_result(X)[j].certificate.verify(problems(X)[j], ...)``; with observed labels
+        those in which they can be no others."""
         samples = self._new(X)
-        return self.model_.problems(self.weights_, samples)  # type: ignore[no-any-return]
+        return self.model_.problems(self.weights_, samples) if observed is None else self._restricted(samples, observed)
+
+    def _given(self, samples: Any, observed: Any, solver: Solver | str | None) -> list[Result]:
+        """Best labellings among those that agree with what was observed."""
+        who = self._who(solver)
+        if who is None and self._surrogate.rounds:
+            raise InvalidParameterError(
+                f"observed labels beside surrogate={self._surrogate.name!r}, whose prediction rounds a relaxation; give a solver, such as 'TRWS'."
+            )
+        return thread_map(lambda problem: best(problem, who), self._restricted(samples, observed), as_jobs(self.n_jobs))
+
+    def _restricted(self, samples: Any, observed: Any) -> list[Problem]:
+        """Problems in which observed nodes have no other labels than those that were observed."""
+        problems, found = self.model_.problems(self.weights_, samples), []
+        for j, (problem, mask) in enumerate(zip(problems, self._observed_labels(samples, observed), strict=True)):
+            try:
+                found.append(problem.restrict(allowed=mask & (np.arange(problem.n_labels) < problem.n_states[:, None])))
+            except InfeasibleError as error:
+                raise InfeasibleError(f"sample {j}: {error}") from error
+        return found
 
     def _results(self, samples: Any, who: Solver | str | None) -> list[Result]:
         if who is None and self._surrogate.rounds:
@@ -425,6 +461,23 @@ def _minimise(settings: Settings, objective: Any, learner: Learner, start: Any) 
         n_oracle_calls=result.n_oracle_calls + other.n_oracle_calls,
         seconds=result.seconds + other.seconds,
     )
+
+
+def _infer(plan: Plan, settings: Settings, dropped: Any, start: LearningResult) -> tuple[LearningResult, Any]:
+    """The training goes on with the labels that are unknown, or known in part, inferred."""
+    partial, learner = plan.partial, plan.learner
+    assert partial is not None
+
+    def objective(model: BoundModel, allowed: np.ndarray) -> PartialObjective:
+        return PartialObjective(model, allowed, dropped.C, dropped.loss, settings.oracle, partial.weight, settings.n_jobs)
+
+    def minimise(convex: PartialObjective, seconds: float) -> LearningResult:
+        limited = learner if np.isinf(seconds) else replace(learner, time_limit=seconds)
+        return _minimise(settings, convex, limited, None)
+
+    who = who_solves(partial.model, settings.solver, settings.oracle)
+    limit = None if learner.time_limit is None else max(0.0, learner.time_limit - start.seconds)
+    return concave_convex(partial, start, objective, minimise, lambda problem: best(problem, who), time_limit=limit)
 
 
 def warm_weights(before: Any, new: Any, weights: np.ndarray) -> np.ndarray | None:

@@ -108,6 +108,8 @@ class Settings:
     tie: Any = None
     order: int = 1
     label_graph: Any = "complete"
+    forbidden: Any = None
+    unknown: str = "drop"
 
     @classmethod
     def of(cls, estimator: NestedParameters) -> Settings:
