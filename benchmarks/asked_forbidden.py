@@ -20,7 +20,7 @@ CoNLL-2000, 8936 sentences to learn from and 2012 to test, features of words and
 gap of 1e-2. *Broken* are tags that no BIO text has there: `I-X` after anything but `B-X` or `I-X`, or at the start of a sentence.
 """
 C, TOL = 0.1, 1e-2
-SETTINGS: dict[str, dict[str, Any]] = {"any pair": {}}
+SETTINGS: dict[str, dict[str, Any]] = {"any pair": {}, "forbidden='bio'": {"forbidden": "bio"}}
 """Arguments of the estimator by the name of their row."""
 
 

@@ -91,7 +91,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def section(run: Run, title: str, description: str, rows: list[dict[str, Any]]) -> str:
-    """The block of one benchmark, between its markers."""
+    """The block of one benchmark, between its markers; a row with a ``note`` is text below its table."""
     load = [" ".join(f"{x:.2f}" for x in values) for values in (run.load_before, run.load_after)]
     parts = [
         f"## {title}",
@@ -100,9 +100,11 @@ def section(run: Run, title: str, description: str, rows: list[dict[str, Any]]) 
         f"{environment()}.",
     ]
     for heading in dict.fromkeys(row.get("table", "") for row in rows):
+        own = [row for row in rows if row.get("table", "") == heading]
         parts += [f"### {heading}"] if heading else []
-        parts.append(table([row for row in rows if row.get("table", "") == heading]))
-    return f"<!-- begin {run.name} -->\n" + "\n\n".join(parts) + f"\n<!-- end {run.name} -->"
+        parts += [table(found)] if (found := [row for row in own if "note" not in row]) else []
+        parts += ["\n".join(row["note"] for row in own if "note" in row)]
+    return f"<!-- begin {run.name} -->\n" + "\n\n".join(filter(None, parts)) + f"\n<!-- end {run.name} -->"
 
 
 def write(page: Path, name: str, block: str, order: list[str]) -> None:

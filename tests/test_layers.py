@@ -43,6 +43,7 @@ LAYERS = (
     "check",
 )
 LAZY_PACKAGES = {
+    "graphs": {"skimage"},
     "progress": {"rich"},
     "estimators": {"pandas"},
     "datasets": {"scipy", "PIL", "sklearn", "pyarrow"},
@@ -113,7 +114,7 @@ MAY_IMPORT_PACKAGES = {
     "qp": {"numpy", "scipy", "piqp"},
     "inference": {"numpy", "scipy", "highspy", "pytoulbar2"},
     "models": {"numpy", "scipy"},
-    "graphs": {"numpy", "scipy"},
+    "graphs": {"numpy", "scipy", "skimage"},
     "losses": {"numpy"},
     "progress": {"rich"},
     "learning": {"numpy", "scipy", "piqp"},

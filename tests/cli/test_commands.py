@@ -198,7 +198,7 @@ def test_progress_is_quiet_off_a_terminal_and_loud_on_demand(chain):
 
 
 def test_progress_line():
-    from maxsum.cli.progress import line
+    from maxsum.progress import line
 
     point = TracePoint(7, 1.5, 3.25, 4.0)
     assert line(point, None) == "iteration 7   score 3.25   bound 4   gap 0.75   1.5 s"
@@ -213,7 +213,7 @@ def test_interrupt_gives_the_best_so_far(tmp_path):
     graph = ms.Graph.complete(60)
     ms.Problem(graph, random.normal(size=(60, 6)), tables=random.normal(size=(graph.n_edges, 6, 6))).save(path)
     script = (
-        "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nfrom maxsum.cli import app\nfrom maxsum.cli.progress import Progress\n"
+        "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nfrom maxsum.cli import app\nfrom maxsum.progress import Progress\n"
         "def call(self, point):\n    if point.iteration >= 2:\n        sys.stderr.write('ready\\n'); sys.stderr.flush()\n"
         "Progress.__call__ = call\n"
         f"app.app(['solve', {str(path)!r}, '--json', '--time-limit', '100'])"
@@ -354,8 +354,8 @@ def test_demo_is_the_same_for_the_same_seed():
 
 
 def test_progress_line_of_a_training():
-    from maxsum.cli.progress import learning_line
     from maxsum.learning.result import LearningPoint
+    from maxsum.progress import learning_line
 
     point = LearningPoint(3, 1.5, 4.0, 3.0, 12)
     assert learning_line(point, None) == "pass 3  objective 4  bound 3  gap 25 %  12 calls  1.5 s"

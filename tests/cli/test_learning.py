@@ -125,8 +125,9 @@ def test_csv(table, maxsum):
     out = table / "out.csv"
     maxsum("predict", model, table / "test.csv", "--out", out, "--certificate")
     true, found = read_table(table / "test.csv"), read_table(out)
-    assert found.names == true.names and found.columns["x1"] == true.columns["x1"]
-    a, b = (np.stack([own.numbers(name) for name in LABELS], axis=1) for own in (true, found))
+    guessed = [f"predicted_{name}" for name in LABELS]
+    assert found.names == [*true.names, *guessed] and all(found.columns[name] == true.columns[name] for name in true.names)
+    a, b = (np.stack([found.numbers(name) for name in names], axis=1) for names in (LABELS, guessed))
     assert scores["hamming_loss"] == pytest.approx((a != b).mean()) and scores["hamming_loss"] < 0.15
     assert scores["subset_accuracy"] == pytest.approx((a == b).all(axis=1).mean())
     assert [own["sample"] for own in facts(table / "out.csv.certificates.jsonl")] == [f"r{i}" for i in range(20)]
@@ -207,8 +208,9 @@ def test_graphs(graph, maxsum):
     scores = maxsum("evaluate", model, graph / "test", json_=True)
     maxsum("predict", model, graph / "test", "--out", graph / "out.csv")
     true, found = read_table(graph / "test" / "nodes.csv"), read_table(graph / "out.csv")
-    right = np.mean([a == b for a, b in zip(true.columns["label"], found.columns["label"], strict=True)])
+    right = np.mean([a == b for a, b in zip(true.columns["label"], found.columns["predicted_label"], strict=True)])
     assert scores["accuracy"] == pytest.approx(right) and right > 0.75
+    assert found.columns["label"] == true.columns["label"]
     nodes, edges = graph / "test" / "nodes.csv", graph / "test" / "edges.csv"
     maxsum("predict", model, nodes, "--edges", edges, "--out", graph / "other.csv")
     assert (graph / "other.csv").read_text() == (graph / "out.csv").read_text()

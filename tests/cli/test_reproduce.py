@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -27,7 +28,7 @@ def test_the_exit_code_says_whether_claims_hold(monkeypatch: pytest.MonkeyPatch,
     )
     result = CliRunner().invoke(app, ["reproduce", "sudoku", "--quick"])
     assert result.exit_code == (0 if holds else 1)
-    for text in ("Rules [of] Sudoku", "18 of 18", "2 of 2", "a note", "holds" if holds else "FAILS"):
+    for text in ("Rules [of] Sudoku", "18 of 18", "2 of 2", "a note", "met" if holds else "missed"):
         assert text in result.stdout
     full = CliRunner().invoke(app, ["reproduce", "sudoku", "--table", "3", "--full", "--json"])
     content = json.loads(full.stdout)
@@ -63,3 +64,21 @@ def test_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MAXSUM_DATA", raising=False)
     result = CliRunner().invoke(app, ["reproduce", "sudoku"])
     assert result.exit_code == 2 and "MAXSUM_DATA is not set" in result.stderr and "GitHub" in result.stderr
+
+
+def test_all_writes_the_page_of_those_that_have_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def run(name: str, *rest: object) -> Report:
+        if name not in ("sudoku", "shapes"):
+            raise experiments.MissingDataError(f"no data of {name}")
+        return fake(True)
+
+    monkeypatch.setattr(experiments, "run", run)
+    done = CliRunner().invoke(app, ["reproduce", "all", "--quick", "--out", str(tmp_path / "page")])
+    text = (tmp_path / "page" / "index.md").read_text()
+    assert done.exit_code == 0 and "2 experiments, 0 claims or aims missed" in done.stdout
+    for words in ("rules learned", "| met |", "- a note", "- glyphs did not run: no data of glyphs"):
+        assert words in text
+    wrong = CliRunner().invoke(app, ["reproduce", "all"])
+    assert wrong.exit_code == 2 and "--out FOLDER" in wrong.stderr
+    assert CliRunner().invoke(app, ["reproduce", "sudoku", "--out", str(tmp_path / "one")]).exit_code == 0
+    assert "rules learned" in (tmp_path / "one" / "index.md").read_text()

@@ -69,6 +69,7 @@ EFFECTS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "tie": ({}, np.arange(6).reshape(2, 3) % 3, size),
     "classes": ({}, [0, 1, 2, 9], lambda net, X: len(net.classes_)),
     "class_weight": ({}, "balanced", weights),
+    "forbidden": ({"classes": [0, 1, 2, 9]}, [(0, 9), (9, 0)], lambda net, X: np.isneginf(net.coef_blocks_["edges"]).sum()),
     "smoothing": ({"surrogate": "lp"}, 0.5, lambda net, X: net.result_.learner),
     "tighten": ({"surrogate": "lp"}, True, lambda net, X: net.result_.message),
     "solver": ({}, "ICM", lambda net, X: net.predict_result(X)[0].solver),

@@ -96,3 +96,22 @@ def test_a_guide_image_is_seen_by_edges_alone():
 def test_bad_settings_say_what_is_wanted(options, x, message):
     with pytest.raises(ms.MaxsumError, match=message):
         ms.GridLabeler(**options).fit([x], [np.zeros(x.shape[: options.get("dimensions", 2)], dtype=int)])
+
+
+def test_the_weights_of_iou_bound_it():
+    """The loss of ``class_weight="iou"`` is at least the mean of 1 - IoU, for any labelling of the training set."""
+    random = np.random.default_rng(3)
+    y = [random.choice(4, size=(5, 6), p=[0.6, 0.25, 0.1, 0.05]) for _ in range(3)]
+    X = [np.eye(4)[own] + 0.3 * random.normal(size=(5, 6, 4)) for own in y]
+    seg = ms.GridLabeler("potts", class_weight="iou", C=1.0, tol=0.05).fit(X, y)
+    truth = np.concatenate([own.ravel() for own in y])
+    table, count = seg.objective_.loss.costs, np.bincount(truth)
+    for share in (0.0, 0.05, 0.3, 1.0):
+        said = np.where(random.random(len(truth)) < share, random.integers(0, 4, size=len(truth)), truth)
+        both = [np.count_nonzero((truth == k) & (said == k)) for k in range(4)]
+        some = [np.count_nonzero((truth == k) | (said == k)) for k in range(4)]
+        cost = table[truth, said].sum() * 2 / len(truth)
+        assert cost >= np.mean(1 - np.divide(both, some)) - 1e-12
+        assert cost == pytest.approx((truth != said) @ (1 / count[truth] + 1 / count[said]) / 4)
+    with pytest.raises(ms.InvalidParameterError, match="wanted loss='hamming'"):
+        ms.GridLabeler(class_weight="iou", loss="normalised").fit(X, y)

@@ -89,7 +89,7 @@ def test_an_oracle_of_few_labels_is_asked():
     assert "SubsetAscent" in plain.result_.learner and plain.result_.objective == pytest.approx(net.result_.objective, rel=2e-3)
 
 
-@pytest.mark.parametrize("surrogate", ["margin", "lp", "trivial", "qp", "logistic", "likelihood"])
+@pytest.mark.parametrize("surrogate", ["margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood"])
 def test_the_defaults_pass_everywhere(surrogate):
     X, y = samples()
     for oracle in (None, "auto"):

@@ -31,8 +31,8 @@ def test_the_experiment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     best = rows[shapes.BEST]
     assert float(best["gap %"]) <= 100 * shapes.TOL and not best["s"].startswith(">")
     assert all(float(best["F"]) <= float(rows[name]["F"]) for name in shapes.ACP)
-    published = [rows[name]["published"] for name in ("ACP, DAG", "ProximalPoint", shapes.BEST)]
-    assert published == ["72.93, 2:44:45", "72.88, 0:12:34", "1.71, 0.98 %"]
+    assert "C = 0.1: ACP F 72.93 in 2:44:45, GPPA 72.88 in 0:12:34, errors 1.71 and 0.98 %" in report.substitute
+    assert not any(claim.published not in ("", "-") for claim in report.claims)
     assert any("No photographs" in note for note in report.notes)
 
 

@@ -45,10 +45,10 @@ def test_one_puzzle_teaches_the_rules(learned: sudoku.Learned) -> None:
 def test_learned_weights_play(learned: sudoku.Learned) -> None:
     graph = sudoku.board()
     proper = next(p for p in (puzzle(40, seed) for seed in range(99)) if sudoku.waiting(p.given, graph) is not None)
-    problem = sudoku.playing_problem(learned.q, learned.g, proper.given, graph)
+    problem = sudoku.playing_problem(learned.q, learned.g, proper.given)
     labels, unique = sudoku.play(problem)
     assert unique and labels is not None and (labels + 1 == SOLUTION).all()
-    empty = sudoku.playing_problem(learned.q, learned.g, puzzle(81).given, graph)
+    empty = sudoku.playing_problem(learned.q, learned.g, puzzle(81).given)
     labels, unique = sudoku.play(empty)
     assert labels is not None and not unique
     u, v = graph.edges.T
@@ -83,7 +83,69 @@ def test_waiting() -> None:
     assert sudoku.waiting(puzzle(1).given, graph) == 1
     assert sudoku.waiting(puzzle(81).given, graph) is None
     pool = [puzzle(81), puzzle(10), puzzle(1), SOLUTION_PUZZLE]
-    assert sudoku.training_puzzles(pool, 3, graph) == [3, 2, 1]
+    drawn = sudoku.training_puzzles(pool, 2, graph)
+    assert len(drawn) == 2 and 0 not in drawn and drawn == sudoku.training_puzzles(pool, 2, graph)
+    assert sorted(sudoku.training_puzzles(pool, 9, graph)) == [1, 2, 3]
+    assert len({tuple(sudoku.training_puzzles(pool, 2, graph, seed)) for seed in range(9)}) > 1
+
+
+def test_the_lectures_puzzle_is_proper() -> None:
+    given, solution = (np.array([int(digit) for digit in text]) for text in sudoku.LECTURE)
+    graph = sudoku.board()
+    u, v = graph.edges.T
+    assert (solution[u] != solution[v]).all() and (given == solution)[given > 0].all()
+    q, g = np.append(np.ones(9), 0.0), 1.0 - np.eye(9)
+    labels, unique = sudoku.play(sudoku.playing_problem(q, g, given))
+    assert unique and labels is not None and (labels + 1 == solution).all()
+
+
+def test_all_different_functions_are_the_pairs() -> None:
+    """Random labellings: the problem that is played forbids what the table of pairs forbids."""
+    random = np.random.default_rng(0)
+    q, g = np.append(np.ones(9), 0.0), 1.0 - np.eye(9)
+    given = puzzle(70, 5).given
+    played = sudoku.playing_problem(q, g, given)
+    unary = np.where((given[:, None] > 0) & (given[:, None] != np.arange(1, 10)), -np.inf, 0.0)
+    pairs = Problem(sudoku.board(), unary, tables=np.where(g < 1, -np.inf, 0.0))
+    assert played is not None
+    for _ in range(50):
+        labels = SOLUTION - 1
+        if random.random() < 0.7:
+            a, b = random.choice(81, 2, replace=False)
+            labels[[a, b]] = labels[[b, a]]
+        assert played.score(labels) == pairs.score(labels)
+    assert sudoku.playing_problem(q, g + 2 * np.eye(9), given) is None and sudoku.play(None) == (None, False)
+
+
+def test_two_fillings_are_seen() -> None:
+    """A rectangle of two digits in two boxes can be swapped: emptied, the puzzle has two fillings, and no crossing out tells."""
+    u, v = sudoku.board().edges.T
+    q, g = np.append(np.ones(9), 0.0), 1.0 - np.eye(9)
+    found = 0
+    for a in range(9):
+        for b in range(a + 1, 9):
+            given = np.where(np.isin(SOLUTION, (a + 1, b + 1)), 0, SOLUTION)
+            labels, unique = sudoku.play(sudoku.playing_problem(q, g, given))
+            assert not unique and labels is not None and (labels[u] != labels[v]).all()
+            found += 1
+    assert found == 36
+
+
+def test_hard_sets_and_weights_as_they_are(learned: sudoku.Learned, tmp_path: Path) -> None:
+    file = tmp_path / "hard.txt"
+    text = "".join(map(str, puzzle(45, 3).given))
+    file.write_text(f"a title\n#!sudoku\n{text.replace('0', '.')},label,99\n")
+    (given,) = sudoku.read_hard(file)
+    assert (given == puzzle(45, 3).given).all()
+    played = sudoku.play_set("made", [puzzle(30).given], learned, None, lambda line: None)
+    assert (played.n_file, played.n, played.correct) == (1, 1, 1)
+    problem = sudoku.problem_as_learned(learned.q, learned.g, puzzle(25).given, sudoku.board())
+    keeps = puzzle(25).given[:, None] == np.arange(1, 10)
+    assert (problem.unary[keeps] == np.broadcast_to(learned.q[:9], (81, 9))[keeps]).all() and (
+        problem.unary[~keeps] == learned.q[9]
+    ).all()
+    training = sudoku.play_as_learned([puzzle(25)], learned, lambda line: None)
+    assert training.wrong == 0 and training.proven == 1
 
 
 SOLUTION_PUZZLE = Puzzle(SOLUTION, SOLUTION)
@@ -116,6 +178,6 @@ def test_the_experiment(monkeypatch: pytest.MonkeyPatch, data_folder: Path) -> N
     monkeypatch.setenv("MAXSUM_DATA", str(data_folder))
     lines: list[str] = []
     report = experiments.run("sudoku", quick=True, progress=lines.append)
-    assert not report.failed and len(report.rows) == sudoku.N_QUICK_TRAIN
-    assert sum(claim.holds is True for claim in report.claims) == 6
-    assert len(lines) == sudoku.N_QUICK_TRAIN + sudoku.N_QUICK_TEST
+    assert not report.failed and len(report.rows) == 1
+    assert sum(claim.holds is True for claim in report.claims) == 5 + len(sudoku.HARD)
+    assert len(lines) == 1 + sudoku.N_QUICK_TEST * (1 + len(sudoku.HARD)) + 1

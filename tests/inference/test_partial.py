@@ -12,7 +12,9 @@ from maxsum.core.certificates.answers import read_answer, save_answer
 from maxsum.core.certificates.cycles import CycleCertificate
 from maxsum.core.certificates.partial import PartialCertificate, split
 from maxsum.core.errors import CertificateError
-from maxsum.inference import Exhaustive, JunctionTree, PartialSearch, TightenedTRWS
+from maxsum.inference import TRWS, Exhaustive, JunctionTree, PartialSearch, TightenedTRWS
+from maxsum.inference.base import Run
+from maxsum.inference.exact import partial
 
 
 def no_cycles(problem, messages):
@@ -107,3 +109,49 @@ def test_problems_with_cliques_are_refused_by_name():
     assert not PartialSearch().supports(problem)
     with pytest.raises(ms.core.errors.UnsupportedProblemError, match="clique"):
         PartialSearch().solve(problem)
+
+
+def mostly_decided(seed, side=24):
+    rng = np.random.default_rng(seed)
+    return ms.Problem(ms.Graph.grid(side, side), rng.normal(size=(side * side, 4)), 0.7 * np.eye(4))
+
+
+@pytest.mark.parametrize("seed", [3, 5, 20])
+def test_cycles_near_what_is_undecided_come_first(seed, monkeypatch):
+    """With those alone and the elimination, the optimum that the whole search has, and a proof that numpy and integers accept."""
+    problem = mostly_decided(seed)
+    taken = []
+    ascend = partial.Tightening.ascend
+    monkeypatch.setattr(partial.Tightening, "ascend", lambda self, *given: taken.append((self, given)) or ascend(self, *given))
+    result = PartialSearch().solve(problem)
+    tight, (_, _, near) = taken[0]
+    assert 0 < near.sum() < problem.n_nodes / 2 and len(tight.cycles[0]) < 23 * 23
+    assert len(taken) == 1 and result.guarantee == "optimal"
+    assert result.verify(problem, exact=True).guarantee == "optimal"
+    monkeypatch.setattr(partial.Tightening, "undecided", lambda self: None)
+    assert PartialSearch().solve(problem).score == pytest.approx(result.score, abs=1e-9)
+
+
+def test_labels_that_lose_too_much_are_left_out_of_the_part_and_none_that_is_best():
+    """Parts of random nodes, with the messages of few passes: the best labelling of all labels, from fewer."""
+    fewer, sizes, order = 0, [], partial.affordable_order
+
+    def recorded(part, seconds):
+        sizes.append(part.n_states.sum())
+        return order(part, seconds)
+
+    for seed in range(12):
+        problem = mostly_decided(seed, 8)
+        start = TRWS(max_iter=6).solve(problem)
+        run = Run("PartialSearch", problem)
+        messages = run.warm_start(start)
+        parts = partial._Parts(problem, run, no_cycles(problem, messages))
+        parts.inside = np.random.default_rng(seed).random(problem.n_nodes) < 0.6
+        cut = split(problem, parts.outer, np.flatnonzero(parts.inside)).part
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(partial, "affordable_order", recorded)
+            assert parts.solve_part()
+        fewer += sizes[-1] < cut.n_states.sum()
+        found = cut.score(parts.labels[parts.inside])
+        assert found == pytest.approx(JunctionTree().solve(cut).score, abs=1e-9)
+    assert fewer >= 6

@@ -22,6 +22,7 @@ from .common import (
     is_model,
 )
 from .datasets import datasets
+from .inspecting import show as show_learned
 from .learning import bench, evaluate, fit, predict, report, verify_fitted
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.add_typer(datasets, name="datasets")
 for command in (fit, predict, evaluate, report, bench):
     app.command(epilog=EXIT_CODES)(command)
+app.command("show", epilog=EXIT_CODES)(show_learned)
 
 
 class Values(StrEnum):
@@ -319,15 +321,21 @@ def demo(
 
 @app.command(epilog=EXIT_CODES)
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The experiment; without it, those that exist are listed.")] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The experiment, or `all`; without it, those that exist are listed.")
+    ] = "",
     table: Annotated[int | None, typer.Option(metavar="N", help="One of its published tables alone, by number.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small part of it, for a look.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The complete protocol, which may take an hour.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write a page with tables, plots and notes there.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a published experiment again: the published numbers beside ours; exit code 1 if one of its claims fails."""
-    from .reproduce import list_experiments, run_experiment
+    """Run a published experiment again, or all of them: the published numbers beside ours; exit code 1 if a claim fails."""
+    from .reproduce import list_experiments, run_all, run_experiment
 
     with exit_codes():
-        failed = run_experiment(name, quick, json, table, full) if name else list_experiments(json)
+        if name == "all":
+            failed = run_all(quick, json, full, out)
+        else:
+            failed = run_experiment(name, quick, json, table, full, out) if name else list_experiments(json)
     raise typer.Exit(CLAIM_FAILED if failed else OK)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -33,12 +37,43 @@ def exit_codes() -> Iterator[None]:
         if isinstance(error, InfeasibleError) or isinstance(error.__cause__, InfeasibleError):
             _leave(INFEASIBLE, f"infeasible: {error}")
         _leave(BAD_INPUT, str(error))
+    except BrokenPipeError:
+        # No error: whoever read the output has seen enough. What Python still wants to flush goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(OK) from None
     except OSError as error:
         _leave(BAD_INPUT, f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except MemoryError as error:
         _leave(BAD_INPUT, f"not enough memory. {error}")
     except KeyboardInterrupt:
         _leave(NO_LABELLING, "interrupted before there was an answer.")
+
+
+@contextlib.contextmanager
+def standard_input(path: Path, suffix: str) -> Iterator[Path]:
+    """The path; for ``-`` a file with what stands on standard input, and this suffix, for as long as it is needed."""
+    if str(path) != "-":
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder) / f"stdin{suffix}"
+        with own.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield own
+
+
+@contextlib.contextmanager
+def standard_output(path: Path, suffix: str) -> Iterator[Path]:
+    """The path; for ``-`` a file that goes to standard output when it is written."""
+    if str(path) != "-":
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder) / f"stdout{suffix}"
+        yield own
+        with own.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
 def is_model(file: Path) -> bool:

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from ..core.errors import CertificateError, InvalidParameterError
-from .common import CLAIM_FAILED, NOT_CHECKED, OK, UNFINISHED, JsonOption, exit_codes
+from .common import CLAIM_FAILED, NOT_CHECKED, OK, UNFINISHED, JsonOption, exit_codes, standard_input, standard_output
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="What `maxsum fit` wrote.")]
-DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="Data in the form that the model was trained with.")]
+DataPath = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Data in the form that the model was trained with; - for standard input.")
+]
 ProgressOption = Annotated[
     bool | None, typer.Option("--progress/--no-progress", help="A live line on stderr; on a terminal by default.")
 ]
@@ -35,28 +37,41 @@ def fit(
     task: Annotated[
         str | None, typer.Option(help="sequence, image, multilabel or graph; guessed from the data by default.")
     ] = None,
-    potentials: Annotated[str | None, typer.Option(help="general, supermodular, associative, potts, auto or convex.")] = None,
-    surrogate: Annotated[str | None, typer.Option(help="margin, lp, trivial, qp, logistic or likelihood.")] = None,
+    potentials: Annotated[
+        str | None, typer.Option(help="general, supermodular, associative, potts, auto or convex; auto by default.")
+    ] = None,
+    surrogate: Annotated[
+        str | None,
+        typer.Option(help="margin, lp, trivial, qp, logistic, likelihood, pseudolikelihood or auto; auto by default."),
+    ] = None,
     learner: Annotated[str | None, typer.Option(help="BlockFrankWolfe, CuttingPlane, ...; by surrogate by default.")] = None,
     C: Annotated[
         float | None,
-        typer.Option("--C", help="Weight of the slacks against half the squared norm of the weights."),
+        typer.Option("--C", help="Weight of the slacks against half the squared norm of the weights; 1 by default."),
     ] = None,
-    cv: Annotated[bool | None, typer.Option("--cv", help="Choose C by cross-validation.")] = None,
-    Cs: Annotated[str | None, typer.Option("--Cs", metavar="1,10,...", help="Values to choose from, with --cv.")] = None,
-    tol: Annotated[float | None, typer.Option(help="Relative gap at which training stops.")] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Passes over the samples.")] = None,
-    random_state: Annotated[int | None, typer.Option(help="Another seed, another order of samples.")] = None,
-    n_jobs: Annotated[int | None, typer.Option(help="Threads; -1 for one a core.")] = None,
+    cv: Annotated[bool | None, typer.Option("--cv", help="Choose C by cross-validation; off by default.")] = None,
+    Cs: Annotated[
+        str | None,
+        typer.Option("--Cs", metavar="1,10,...", help="Values to choose from, with --cv; ten from 0.001 to 30 by default."),
+    ] = None,
+    tol: Annotated[float | None, typer.Option(help="Relative gap at which training stops; 0.001 by default.")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Passes over the samples; 1000 by default.")] = None,
+    random_state: Annotated[int | None, typer.Option(help="Another seed, another order of samples; 0 by default.")] = None,
+    n_jobs: Annotated[int | None, typer.Option(help="Threads; -1 for one a core, and 1 by default.")] = None,
     classes: Annotated[str | None, typer.Option(metavar="a,b,...", help="All classes, where the data may lack some.")] = None,
     labels: Annotated[str | None, typer.Option(metavar="N|first:N|a,b,...", help="Columns of a table that are labels.")] = None,
     edges: Annotated[str | None, typer.Option(metavar="FILE", help="List of edges, where DATA is a table of nodes.")] = None,
+    mask: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERN", help="Names of masks beside images, such as mask-*.png: * is that of the image."),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any setting of CONFIG; `maxsum fit --help-settings` lists them."),
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(metavar="S", help="Stop each training after S seconds with the best so far.")
+        float | None,
+        typer.Option(metavar="S", help="Stop each training after S seconds with the best so far; no limit by default."),
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the state of the training in FILE.")] = None,
     checkpoint_seconds: Annotated[
@@ -100,7 +115,7 @@ def fit(
 
     options = {
         "out": out, "task": task, "potentials": potentials, "surrogate": surrogate, "learner": learner, "C": C, "cv": cv, "Cs": Cs,
-        "tol": tol, "max_iter": max_iter, "random_state": random_state, "n_jobs": n_jobs, "classes": classes, "labels": labels, "edges": edges,
+        "tol": tol, "max_iter": max_iter, "random_state": random_state, "n_jobs": n_jobs, "classes": classes, "labels": labels, "edges": edges, "mask": mask,
         "time_limit": time_limit,
     }  # fmt: skip
     with exit_codes(), contextlib.ExitStack() as stack:
@@ -170,7 +185,12 @@ def _settings(wanted: bool) -> None:
 def predict(
     model: ModelFile,
     data: DataPath,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where predictions go, in the form of DATA; a folder for images.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="Where predictions go, in the form of DATA; a folder for images; - for standard output."
+        ),
+    ],
     certificate: Annotated[
         bool, typer.Option("--certificate", help="Also write FILE.certificates.jsonl: what is proven for each sample, checked.")
     ] = False,
@@ -205,10 +225,17 @@ def predict(
             return
         estimator, form, _ = load_fitted(model)
         _with_edges(form, edges)
-        check_target(out, data, form)
-        content = form.read(data, training=False)
-        found = run(estimator, form, content, certificate, solver, keep_known)
-        form.write(out, content, found.labels)
+        piped = str(out) == "-"
+        if piped and (json or certificate):
+            raise InvalidParameterError("--out is -, standard output, so --json and --certificate have no place; name a file.")
+        suffix = stream_suffix(form, "-" in (str(data), str(out)))
+        with standard_input(data, suffix) as source, standard_output(out, suffix) as target:
+            check_target(target, source, form)
+            content = form.read(source, training=False)
+            found = run(estimator, form, content, certificate, solver, keep_known)
+            form.write(target, content, found.labels)
+        if piped:
+            return
         file = None
         if found.facts is not None:
             file = out.with_name(out.name + ".certificates.jsonl")
@@ -229,6 +256,9 @@ def evaluate(
     certificate: Annotated[
         bool, typer.Option("--certificate/--no-certificate", help="Also prove how good each prediction is as a labelling.")
     ] = True,
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="Each tag too, where there are chunks; other data show their classes anyway.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Predict labelled data and say how many labels are right, class by class, and what is proven about the predictions."""
@@ -242,7 +272,8 @@ def evaluate(
     with exit_codes():
         estimator, form, _ = load_fitted(model)
         _with_edges(form, edges)
-        content = form.read(data, training=False)
+        with standard_input(data, stream_suffix(form, str(data) == "-")) as source:
+            content = form.read(source, training=False)
         if content.y is None:
             scores(form, content, None)
         found = run(estimator, form, content, certificate, solver, False)
@@ -251,7 +282,14 @@ def evaluate(
         if json:
             show.print_json({"model": str(model), "data": str(data), "task": form.task, **numbers, "proven": proven})
         else:
-            print_scores(numbers, proven, content.words, f"{model} on {data}")
+            print_scores(numbers, proven, content.words, f"{model} on {data}", per_class)
+
+
+def stream_suffix(form: Any, wanted: bool) -> str:
+    """What the name of a file of standard input or output ends in; refused where the data are no single file of text."""
+    if wanted and (form.task == "image" or form.task == "graph" or form.settings.get("kind") == "arff"):
+        raise InvalidParameterError(f"{form.task} data do not go through pipes; name files.")
+    return ".conll" if form.task == "sequence" else ".libsvm" if form.settings.get("kind") == "libsvm" else ".csv"
 
 
 def _with_edges(form: Any, edges: str | None) -> None:

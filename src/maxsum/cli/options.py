@@ -42,6 +42,7 @@ _OWN = {
     "images": Key("text", "folder of the images in that of the data", "", ("image",)),
     "masks": Key("text", "folder of the masks in that of the data", "", ("image",)),
     "mask_suffix": Key("text", "what follows the name of an image in that of its mask", "", ("image",)),
+    "mask": Key("text", "pattern of the names of masks, such as mask-*.png, where * is the name of the image", "", ("image",)),
     "unknown": Key("names", "values or colours (#rrggbb) of pixels whose label is unknown", "", ("image",)),
     "pixels": Key("names", "features of pixels: colour, mean, spread, position", "", ("image",)),
     "products": Key("flag", "products of two features of a pixel too", "", ("image",)),

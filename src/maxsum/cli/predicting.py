@@ -31,6 +31,7 @@ def predict(estimator: Any, form: Form, content: Content, certificate: bool, sol
             raise InvalidParameterError(
                 f"--keep-known is for graphs, where labels of some nodes are known; these are {form.task} data."
             )
+        form.keeps_known = True  # type: ignore[attr-defined]
         if content.y is not None:
             options["observed"] = content.y
     if solver is not None:

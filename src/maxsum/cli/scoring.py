@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,9 @@ def _nodes(form: Form, truth: Sequence[np.ndarray], found: Sequence[np.ndarray])
         raise InvalidSampleError("no label of the data is known, so there is nothing to compare.")
     n_right = int(sum((own & shown).sum() for own, shown in zip(right, known, strict=True)))
     result: dict[str, Any] = {"n_labels": n_known, "accuracy": n_right / n_known}
+    labels = [label for own, shown in zip(truth, known, strict=True) for label in own[shown].tolist()]
+    commonest, count = Counter(labels).most_common(1)[0]
+    result["baseline"] = {"class": form.class_name(commonest), "accuracy": count / n_known}
     if len(truth) > 1 and form.task != "image":
         whole = [bool(own[shown].all()) for own, shown in zip(right, known, strict=True) if shown.any()]
         result["samples_right"] = float(np.mean(whole))

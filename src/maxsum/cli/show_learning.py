@@ -106,8 +106,10 @@ def _proven_rows(proven: Mapping[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def print_scores(found: Mapping[str, Any], proven: Mapping[str, Any] | None, words: str, title: str) -> None:
-    """Tables of scores: of all labels, and of each class."""
+def print_scores(
+    found: Mapping[str, Any], proven: Mapping[str, Any] | None, words: str, title: str, per_class: bool = False
+) -> None:
+    """Tables of scores: of all labels, and of each class (with chunks, of each tag too where ``per_class``)."""
     names = {
         "accuracy": "labels right",
         "samples_right": "samples all right",
@@ -121,6 +123,9 @@ def print_scores(found: Mapping[str, Any], proven: Mapping[str, Any] | None, wor
     for name, text in names.items():
         if name in found:
             rows.append((text, f"{found[name]:.4f}" if name == "hamming_loss" else f"{found[name]:.2%}"))
+        if name == "accuracy" and "baseline" in found:
+            same = found["baseline"]
+            rows.append(("always the commonest", f"{same['accuracy']:.2%} ({escape(str(same['class']))})"))
     if "chunks" in found:
         own = found["chunks"]
         rows.append(
@@ -132,7 +137,7 @@ def print_scores(found: Mapping[str, Any], proven: Mapping[str, Any] | None, wor
     if "chunks" in found:
         types = [{"class": name, **own} for name, own in found["chunks"]["types"].items()]
         _print_classes("Chunks", types, ("n_true", "precision", "recall", "f1"))
-    else:
+    if "chunks" not in found or per_class:
         columns = ("n_true", "n_predicted", "precision", "recall", "f1", *(["iou"] if "mean_iou" in found else []))
         _print_classes("Classes", found["classes"], columns)
 

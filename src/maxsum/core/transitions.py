@@ -6,12 +6,14 @@ tags of one type that begins with ``B``; in BIOES it also ends with ``E``, and a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .errors import InvalidParameterError
+from .errors import InvalidParameterError, InvalidSampleError
+from .graph import Graph
 
 _PREFIXES = {"bio": "BI", "bioes": "BIES"}
 """Prefixes of tags with a type, by scheme."""
@@ -132,3 +134,92 @@ def _listed(pairs: Iterable[tuple[Any, Any]], classes: Sequence[Any]) -> list[tu
                     f"forbidden names the label {label!r} in the pair {pair!r}, which is none of the classes: {shown}."
                 )
     return sorted({(place[first], place[second]) for first, second in listed})
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """What may not stand at the two ends of an edge, by the type of the edge.
+
+    Attributes
+    ----------
+    pairs : ndarray of bool, shape (n_edge_types, K, K)
+        Labels of the first and of the second end of an edge that exclude each other.
+    starts, ends : ndarray of bool, shape (n_edge_types, K)
+        Labels that a node may not have where no edge of the type leads to it, or away from it.
+    """
+
+    pairs: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+    @classmethod
+    def of(cls, given: Any, classes: Sequence[Any], n_edge_types: int, symmetric: bool = False) -> Neighbours | None:
+        """The rules of ``forbidden=``: a scheme or pairs for all edges, or a dictionary of these by the number of the edge type.
+
+        Parameters
+        ----------
+        given : None, str, iterable of pairs, dict, or Neighbours
+        classes : sequence
+            Labels in the order of their numbers.
+        n_edge_types : int
+        symmetric : bool
+            Whether a pair excludes its reverse as well.
+        """
+        if given is None or isinstance(given, cls):
+            return given
+        by_type = dict(given) if isinstance(given, Mapping) else dict.fromkeys(range(n_edge_types), given)
+        size = len(classes)
+        own = cls(
+            np.zeros((n_edge_types, size, size), dtype=bool),
+            np.zeros((n_edge_types, size), dtype=bool),
+            np.zeros((n_edge_types, size), dtype=bool),
+        )
+        for kind, scheme in by_type.items():
+            if not isinstance(kind, (int, np.integer)) or isinstance(kind, bool) or not 0 <= kind < n_edge_types:
+                raise InvalidParameterError(
+                    f"forbidden has rules for the edge type {kind!r}, wanted numbers of edge types, 0..{n_edge_types - 1} here."
+                )
+            listed = scheme if isinstance(scheme, str) else list(scheme) if isinstance(scheme, Iterable) else scheme
+            for a, b in forbidden_pairs(listed, classes):
+                own.pairs[kind, a, b] = True
+                own.pairs[kind, b, a] |= symmetric
+            own.starts[kind, forbidden_starts(listed, classes)] = True
+            own.ends[kind, forbidden_ends(listed, classes)] = True
+        return own
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether first or last nodes lack labels."""
+        return bool(self.starts.any() or self.ends.any())
+
+    def excluded(self, graph: Graph) -> np.ndarray:
+        """Labels (n_nodes, K) that first and last nodes of a graph may not have."""
+        found = np.zeros((graph.n_nodes, self.pairs.shape[1]), dtype=bool)
+        for kind in range(len(self.pairs)):
+            edges = graph.edges[graph.edge_type == kind]
+            for side, labels in ((1, self.starts[kind]), (0, self.ends[kind])):
+                alone = np.ones(graph.n_nodes, dtype=bool)
+                alone[edges[:, side]] = False
+                found |= alone[:, None] & labels
+        return found
+
+    def check(self, graph: Graph, labels: np.ndarray, known: np.ndarray, classes: Sequence[Any], sample: int) -> None:
+        """Refuse a training labelling that breaks a rule, where all labels that it looks at are known."""
+        a, b = graph.edges.T
+        both = known[a] & known[b] & self.pairs[np.minimum(graph.edge_type, len(self.pairs) - 1), labels[a], labels[b]]
+        if both.any():
+            e = int(both.argmax())
+            u, v = (int(node) for node in graph.edges[e])
+            raise InvalidSampleError(
+                f"sample {sample}: node {v} has the label {classes[labels[v]]!r} after {classes[labels[u]]!r} of node {u} (edge {e}), a pair that "
+                "forbidden excludes; wanted a training labelling that keeps the rule. Correct the label, hide it (None), or leave the pair out."
+            )
+        if not self.has_ends:
+            return
+        wrong = known & self.excluded(graph)[np.arange(len(labels)), labels]
+        if wrong.any():
+            v = int(wrong.argmax())
+            raise InvalidSampleError(
+                f"sample {sample}: node {v} has the label {classes[labels[v]]!r}, which forbidden excludes at the start or end of a sequence; wanted "
+                "a training labelling that keeps the rule. Correct the label, hide it (None), or list forbidden pairs instead of the scheme."
+            )

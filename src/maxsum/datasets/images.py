@@ -79,24 +79,29 @@ def read_image_folder(
     return LabelledImages(X, y, list(pairs))
 
 
-def _pairs(images: Path, masks: Path, suffix: str) -> dict[str, tuple[Path, Path]]:
+def _pairs(images: Path, masks: Path, suffix: str, prefix: str = "") -> dict[str, tuple[Path, Path]]:
     for folder in (images, masks):
         if not folder.is_dir():
             raise InvalidSampleError(f"{folder} is not a folder, wanted one of images or masks.")
-    targets = _files(masks, lambda stem: stem.endswith(suffix))
+
+    def is_mask(stem: str) -> bool:
+        return stem.startswith(prefix) and stem.endswith(suffix) and len(stem) > len(prefix) + len(suffix)
+
+    targets = _files(masks, is_mask)
     same = images.resolve() == masks.resolve()
-    if same and not suffix:
+    if same and not suffix + prefix:
         raise InvalidParameterError(f"images and masks are both in {images}; give mask_suffix to tell them apart.")
-    sources = _files(images, lambda stem: not (same and stem.endswith(suffix)))
+    sources = _files(images, lambda stem: not (same and is_mask(stem)))
     if not sources:
         raise InvalidSampleError(f"{images} has no images; wanted files {', '.join(FORMATS)}.")
     for stem, path in sources.items():
-        if stem + suffix not in targets:
-            raise InvalidSampleError(f"{path} has no mask; wanted {stem + suffix}.png or .bmp in {masks}.")
+        if prefix + stem + suffix not in targets:
+            raise InvalidSampleError(f"{path} has no mask; wanted {prefix + stem + suffix}.png or .bmp in {masks}.")
     for stem, path in targets.items():
-        if stem.removesuffix(suffix) not in sources:
-            raise InvalidSampleError(f"the mask {path} has no image; wanted one named {stem.removesuffix(suffix)} in {images}.")
-    return {stem: (sources[stem], targets[stem + suffix]) for stem in sorted(sources)}
+        own = stem.removeprefix(prefix).removesuffix(suffix)
+        if own not in sources:
+            raise InvalidSampleError(f"the mask {path} has no image; wanted one named {own} in {images}.")
+    return {stem: (sources[stem], targets[prefix + stem + suffix]) for stem in sorted(sources)}
 
 
 def _files(folder: Path, wanted: Any) -> dict[str, Path]:

@@ -20,7 +20,7 @@ from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..learning.learners.grow import TreeGrower
 from ..learning.result import LearningResult
-from ..models.bound import BoundModel
+from ..models.bound import FORBIDDEN, BoundModel
 from ..models.convex import ConvexBound
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
@@ -36,7 +36,7 @@ from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
 from .pipeline import Bound, Data, MaxSumEstimator, Plan, best, labels_of
 from .settings import Settings, as_jobs
 from .surrogates import SURROGATES, sample_operators, surrogate_of
-from .targets import Coding, Rule, form_of, in_form, unmasked
+from .targets import Coding, Rule, allowed_labels, form_of, in_form, unmasked
 
 
 class Labeler(MaxSumEstimator):
@@ -52,6 +52,9 @@ class Labeler(MaxSumEstimator):
         symmetric=Flag(),
         scale=SCALE,
         classes=Elsewhere("None, or all labels that exist, as `bind` takes them"),
+        forbidden=Elsewhere(
+            "None, 'bio', 'bioes', pairs of labels, or a dictionary of these, which the classes of the data decide"
+        ),
     )
 
     def __sklearn_tags__(self) -> Any:
@@ -168,6 +171,7 @@ class Labeler(MaxSumEstimator):
             form = form.replace("flat", "").strip()
         coding = Coding.read(samples, labels, declared)
         targets, declared = coding.targets, coding.declared
+        settings = replace(settings, forbidden=coding.rules(settings.forbidden))
         if not weight.all():
             read_labels(samples, targets, declared)
             kept = np.flatnonzero(weight)
@@ -180,13 +184,13 @@ class Labeler(MaxSumEstimator):
             bound = model.bind(samples, targets, declared)
         words = ""
         if surrogate.potentials(settings) is None:
-            constrained = bound.data.factors is not None
+            constrained = bound.data.factors is not None or bound.has_forbidden
             if bound.n_labels == 2 and not bound.is_forest and not constrained and bound.data.f.min() >= 0:
                 bound = replace(model, potentials="supermodular").bind(samples, targets, declared)
                 words = "supermodular potentials, as two labels on graphs with cycles are then solved exactly; "
             else:
                 why = "no graph has a cycle" if bound.is_forest else "no smaller class is known to fit"
-                why = "samples have factors" if constrained else why
+                why = "pairs of labels are forbidden" if bound.has_forbidden else "samples have factors" if constrained else why
                 words = f"general potentials, as {why}; "
         bound = coding.named(bound)
         operators = sample_operators(spec, samples, targets, declared)
@@ -231,13 +235,30 @@ class Labeler(MaxSumEstimator):
         check_room(data_bytes(total(self._size(item) for item in items), self.model_.n_labels), "this prediction")
         return self._samples(items)
 
-    def predict(self, X: Any, solver: Solver | str | None = None) -> Any:
-        """Labels of the nodes of each sample, in the shape in which `fit` was given them; ``solver`` as in `predict_result`.
+    def predict(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> Any:
+        """Labels of the nodes of each sample, in the shape in which `fit` was given them.
 
         A list with an array for each sample, of shape (height, width) for grids; rows where ``y`` had rows, and one array for all samples where
         ``y`` was one and they are of one size. Answers that are not proven to be the best are told in a warning.
+
+        Parameters
+        ----------
+        X : list
+        solver : Solver or str, optional
+            As in `predict_result`.
+        observed : sequence of array-like, optional
+            Labels that are known, a label for each node of each sample; -1, None and the like where nothing is known, and a ``set`` of labels where
+            it is one of these. They are kept exactly, and the rest is labelled given them.
         """
-        return in_form(getattr(self, "labels_form_", ""), self._predict(self._new(X), solver, warn=True))
+        samples = self._new(X)
+        if observed is None:
+            found = self._predict(samples, solver, warn=True)
+        else:
+            found = self._shaped(samples, [labels_of(own, j) for j, own in enumerate(self._given(samples, observed, solver))])
+        return in_form(getattr(self, "labels_form_", ""), found)
+
+    def _observed_labels(self, samples: list[GraphSample], observed: Any) -> list[np.ndarray]:
+        return allowed_labels(samples, observed, list(self.model_.classes), self._coding)
 
     def _predict(self, samples: list[GraphSample], solver: Solver | str | None = None, warn: bool = False) -> list[np.ndarray]:
         return self._shaped(samples, self._labellings(samples, solver, warn))
@@ -406,8 +427,9 @@ def graph_model(settings: Settings, features: Any = None) -> GraphModel:
     coder = settings.features if features is None else features
     potentials = surrogate_of(settings).potentials(settings) or "general"
     return GraphModel(
-        "auto" if coder is None else coder, potentials, settings.bias, settings.homogeneous, settings.symmetric, settings.tie
-    )
+        "auto" if coder is None else coder, potentials, settings.bias, settings.homogeneous, settings.symmetric, settings.tie,
+        settings.forbidden,
+    )  # fmt: skip
 
 
 def tree_model(
@@ -419,18 +441,17 @@ def tree_model(
     weight: np.ndarray,
     C: float,
 ) -> BoundModel:
-    """The model with the leaves of trees, grown on the samples, as node features and edge types; it leads new samples through them."""
+    """The model with the leaves of trees, grown on the samples, as node features and edge types; it leads new samples through them.
+
+    Operators have no part in the growth: their weights are learned with all others afterwards.
+    """
     spec, surrogate = settings.potentials, str(settings.surrogate)
-    if spec.operators is not None:
-        raise InvalidParameterError(
-            "potentials has operators and trees, wanted one of them: trees are grown for pairwise energies."
-        )
     if settings.class_weight is not None:
         raise InvalidParameterError("class_weight is given beside trees, wanted None: give the weights as a loss instead.")
     own = spec.trees
     grower = TreeGrower(
         own.ask(samples), own.node_depth, own.edge_depth, own.n_candidates, own.min_items, own.max_items, C, settings.loss, surrogate,
-        replace(spec, trees=None), n_jobs=settings.n_jobs, random_state=settings.random_state, model=model,
+        replace(spec, trees=None, operators=None, n_operators=0), n_jobs=settings.n_jobs, random_state=settings.random_state, model=model,
     )  # fmt: skip
     return grower.grow(samples, labels, classes, sample_weight=weight).model.base
 
@@ -467,7 +488,9 @@ def coefficients(
     blocks = _node_blocks(bound, layout, weights)
     n_edges = 1 if layout.model.homogeneous else layout.graph_size[1]
     n_types, n_features = layout.n_edge_types if layout.model.homogeneous else 1, layout.n_edge_features
-    edges = _take(weights, bound.edge_index).reshape(n_types, n_edges, n_features, bound.n_labels, bound.n_labels)
+    index = bound.edge_index[: n_types * n_edges * n_features]
+    edges = np.where(index == FORBIDDEN, -np.inf, _take(weights, index))
+    edges = edges.reshape(n_types, n_edges, n_features, bound.n_labels, bound.n_labels)
     names = _places(layout, type_names, feature_names)
     for t in range(n_types):
         for f in range(n_features):

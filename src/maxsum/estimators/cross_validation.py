@@ -315,7 +315,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         nodes where ``cv`` is a number larger than that of the samples.
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
@@ -356,8 +356,12 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -425,6 +429,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -457,6 +462,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -492,7 +498,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         nodes where ``cv`` is a number larger than that of the samples.
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
@@ -543,8 +549,12 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -603,6 +613,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -640,6 +651,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -675,7 +687,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         nodes where ``cv`` is a number larger than that of the samples.
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised; by default (None, auto) the margin-rescaled hinge, and that of the linear relaxation for large graphs with cycles and many weights.
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
@@ -714,8 +726,12 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
     checkpoint : path, optional
         File that the state of the last training is written to; those of folds have ``.fold0.0`` and the like behind its
         name.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -766,6 +782,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
@@ -796,6 +813,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.solver = solver

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.errors import InvalidSampleError
 from ..core.parameters import Elsewhere, Flag, settings
-from ..core.problem import Problem
-from ..core.result import Result
-from ..executors.threads import thread_map
 from ..inference.base import Solver
 from ..learning.driver import Learner
 from ..losses import Loss
-from ..models.bound import BoundModel
-from ..models.labels import encode_labels, read_labels
 from ..models.sample import GraphSample
 from .base import Labeler
-from .pipeline import best, labels_of
-from .settings import as_jobs
 
 
 class GraphLabeler(Labeler):
@@ -38,13 +29,14 @@ class GraphLabeler(Labeler):
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`. Auto (or None, here and elsewhere): supermodular for two labels on graphs with cycles
         (where training and prediction are then exact), general elsewhere. The surrogates ``qp`` and ``logistic`` take general, auto and
         convex as the same, or a `maxsum.models.Convex`; their edge features must be >= 0.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         Margin-rescaled hinge (also auto, but for large graphs with cycles and many weights, where auto is lp), that of the linear relaxation, or strictly trivial equivalents, for which training needs no
         max-sum solver. ``qp`` is the hinge of a convex quadratic relaxation (`maxsum.learning.QPObjective`), ``logistic`` a logistic
         random field (`maxsum.learning.LogisticObjective`), not convex in the weights, so that no lower bound is claimed. Both predict
         what they learned, a rounded point; ``predict(X, solver=...)`` maximises the score of labellings instead. ``likelihood`` is the
         conditional log-likelihood (`maxsum.learning.LikelihoodObjective`): a conditional random field on forests and graphs of small
-        width, a convex upper bound elsewhere; `predict_marginals` gives its probabilities.
+        width, a convex upper bound elsewhere; `predict_marginals` gives its probabilities. ``pseudolikelihood`` is the log-likelihood of
+        each label given its neighbours (`maxsum.learning.PseudoLikelihoodObjective`), exact on every graph.
     learner : None, "auto", str or Learner
         By default `BlockFrankWolfe` for margin, `CuttingPlane` for trivial, `ProjectedQuasiNewton` for qp and logistic,
         `MaximumLikelihood` (L-BFGS) for likelihood. A name, or the default, has ``tol``, ``max_iter``,
@@ -87,8 +79,12 @@ class GraphLabeler(Labeler):
         Labels that exist, in order; by default those of the training set. Any hashable labels will do.
     checkpoint : path, optional
         File that the state of the training is written to, and that training goes on from if it exists.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data (samples, labels, loss, potentials; C, tolerance and sample weights may change) goes on
         from the planes of the first (its weights for qp, logistic and likelihood); on other data it starts from nothing, but qp, logistic
@@ -151,6 +147,7 @@ class GraphLabeler(Labeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -179,6 +176,7 @@ class GraphLabeler(Labeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -190,44 +188,6 @@ class GraphLabeler(Labeler):
         tighten=Flag(),
         tie=Elsewhere("None, or whole numbers of shape (n_features, K), as `GraphModel` takes them"),
     )
-
-    def predict(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> list[np.ndarray]:
-        """Labels of the nodes of each sample, (height, width) for grids.
-
-        Parameters
-        ----------
-        X : list of GraphSample
-        solver : Solver or str, optional
-            As in `predict_result`.
-        observed : sequence of array-like, optional
-            Labels that are known, -1 (or None) elsewhere, for transductive use: they are kept, and the rest is labelled given them.
-        """
-        if observed is None:
-            return super().predict(X, solver)
-        found = self.predict_result(X, solver, observed)
-        return self._shaped(self._new(X), [labels_of(result, j) for j, result in enumerate(found)])
-
-    def predict_result(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> list[Result]:
-        """Best labellings as numbers from 0 to ``K - 1``, each with a proof; parameters as of `predict`.
-
-        With observed labels the proof is about ``problems(X, observed)``, where they can be no others.
-        """
-        if observed is None:
-            return super().predict_result(X, solver)
-        problems, who = self.problems(X, observed), self._who(solver)
-        if who is None and self._surrogate.rounds:
-            raise InvalidParameterError(
-                f"observed labels beside surrogate={self.surrogate!r}, whose prediction rounds a relaxation; give a solver, such as 'TRWS'."
-            )
-        return thread_map(lambda problem: best(problem, who), problems, as_jobs(self.n_jobs))
-
-    def problems(self, X: Any, observed: Any = None) -> list[Problem]:
-        """Max-sum problems that `predict` solves, for ``predict_result(X)[j].certificate.verify(problems(X)[j], ...)``."""
-        problems = super().problems(X)
-        if observed is None:
-            return problems
-        labels = given_labels(self.model_, self._new(X), observed)
-        return [conditioned(problem, own) for problem, own in zip(problems, labels, strict=True)]
 
     def _list(self, X: Any) -> list[Any]:
         if isinstance(X, GraphSample):
@@ -244,35 +204,3 @@ class GraphLabeler(Labeler):
     def _samples(self, items: list[Any], facts: dict[str, Any] | None = None) -> list[GraphSample]:
         scaling = self._scaling(facts)
         return items if scaling.kind == "none" else [replace(item, X=scaling.apply(item.X)) for item in items]
-
-
-def given_labels(model: BoundModel, samples: Sequence[GraphSample], observed: Any) -> list[np.ndarray]:
-    """Observed labels as numbers, -1 where a node has none."""
-    read = read_labels(samples, observed, list(model.classes) if len(model.classes) > 1 else model.classes[0])
-    found = []
-    for sample, (labels, known) in zip(samples, read, strict=True):
-        types = np.zeros(sample.n_nodes, dtype=np.int64) if sample.node_types is None else sample.node_types
-        filler = np.array([model.classes[t][0] for t in types])
-        coded = encode_labels([np.where(known, labels, filler) if len(labels) else labels], [sample], model.classes)
-        found.append(np.where(known, coded, -1))
-    return found
-
-
-def conditioned(problem: Problem, labels: np.ndarray) -> Problem:
-    """The problem in which nodes with a label >= 0 can have no other."""
-    fixed = np.flatnonzero(labels >= 0)
-    unary = np.array(problem.unary)
-    kept = unary[fixed, labels[fixed]]
-    unary[fixed] = -np.inf
-    unary[fixed, labels[fixed]] = kept
-    return Problem(
-        problem.graph,
-        unary,
-        problem.tables,
-        problem.edge_table,
-        problem.edge_weight,
-        problem.n_states,
-        problem.cliques,
-        problem.offset,
-        problem.factors,
-    )

@@ -36,7 +36,7 @@ class GridLabeler(Labeler):
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed, as in `maxsum.models.GraphModel`; auto and None choose by the data, convex energies go with the
         surrogates ``qp`` and ``logistic``.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised: a hinge (margin, also auto, but for large images with many weights, where auto is lp; lp and qp for relaxations), strictly trivial equivalents, a logistic random field, or
         the conditional log-likelihood, whose probabilities `predict_marginals` gives.
     learner : None, "auto", str or Learner
@@ -91,8 +91,12 @@ class GridLabeler(Labeler):
         Labels that exist, in order; by default those of the training set. Any hashable labels will do.
     checkpoint : path, optional
         File that the state of the training is written to, and that training goes on from if it exists.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on from what the first left.
     smoothing : float
@@ -160,6 +164,7 @@ class GridLabeler(Labeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -193,6 +198,7 @@ class GridLabeler(Labeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten

@@ -32,11 +32,10 @@ from ..models.multilabel import MultiLabelBound, MultiLabelModel, label_graph, m
 from .answers.inspection import column_names, pair_names, place_of
 from .base import convex_blocks
 from .memory import model_bytes, multilabel_bytes
-from .pipeline import Bound, Data, MaxSumEstimator, label_gains, who_solves
+from .pipeline import Bound, Data, MaxSumEstimator, label_gains, labels_of, who_solves
 from .settings import Settings, as_jobs
 from .surrogates import SURROGATES, balanced, check_balanced, check_weighted, costs_of_classes, surrogate_of
-
-UNKNOWN = -1
+from .targets import UNKNOWN, unmasked
 
 
 class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
@@ -55,7 +54,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         Tables that are allowed; see `maxsum.models.GraphModel`, and `maxsum.models.Convex` for the surrogates ``qp`` and ``logistic``,
         which take general, auto and convex as the same. Auto: general up to 18 labels and on forests, supermodular for more
         labels on graphs with cycles, where training and prediction are then exact.
-    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         Margin-rescaled hinge, with the exact maximum, with that of the linear relaxation (`LPObjective`), or with that of a convex
         quadratic one (`QPObjective`); or the logistic loss of its unconstrained minimiser (`LogisticObjective`), which is not convex in
         the weights: no lower bound is claimed for it. These two predict what they learned: a rounded point. Or the conditional
@@ -284,10 +283,42 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
     def _samples(self, items: Any, facts: dict[str, Any] | None = None) -> Any:
         return items
 
-    def predict(self, X: Any, solver: Solver | str | None = None) -> np.ndarray:
-        """Labels (n_samples, n_labels) of 0 and 1, or classes (n_samples,); ``solver`` as in `predict_result`."""
-        labels = self._table(self._new(X), solver, warn=True)
+    def predict(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> np.ndarray:
+        """Labels (n_samples, n_labels) of 0 and 1, or classes (n_samples,).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_samples, n_features)
+        solver : Solver or str, optional
+            As in `predict_result`.
+        observed : array-like, shape (n_samples, n_labels), optional
+            Labels that are known, 0 or 1, and -1, None, NaN or masked where nothing is known, for tables of labels. They are kept exactly, and the
+            others are predicted given them.
+        """
+        new = self._new(X)
+        if observed is None:
+            labels = self._table(new, solver, warn=True)
+        else:
+            found = [labels_of(own, j) for j, own in enumerate(self._given(new, observed, solver))]
+            labels = np.array(found, dtype=np.int32).reshape(new.shape[0], -1)
         return labels.astype(np.int64) if self._kind == "multilabel" else self.classes_[labels[:, 0]]
+
+    def _observed_labels(self, samples: Any, observed: Any) -> list[np.ndarray]:
+        if self._kind != "multilabel":
+            raise InvalidParameterError(
+                f"observed labels beside a {self._kind} y of training, wanted none: a sample has one class, which predict would be told."
+            )
+        table = label_array(unmasked(observed.toarray() if sparse.issparse(observed) else observed))
+        if table.dtype.kind == "O":
+            table = np.where(missing(table.flat).reshape(table.shape), UNKNOWN, table)
+        elif table.dtype.kind == "f":
+            table = np.where(np.isnan(table), UNKNOWN, table)
+        shape = samples.shape[0], self.graph_.n_nodes
+        if table.shape != shape or not np.isin(table, (UNKNOWN, 0, 1)).all():
+            raise InvalidSampleError(
+                f"observed is an array of {table.dtype} of shape {table.shape}, wanted 0, 1, or -1 where nothing is known, of shape {shape}."
+            )
+        return [(own[:, None] == np.arange(2)) | (own[:, None] == UNKNOWN) for own in table]
 
     def _table(self, X: Any, solver: Solver | str | None = None, warn: bool = False) -> np.ndarray:
         """Predicted labels as numbers, (n, L)."""
@@ -505,13 +536,32 @@ def named_samples(X: Any) -> Iterator[None]:
             rows = X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
             bad = ~np.isfinite(rows.data if sparse.issparse(X) else rows)
         except (TypeError, ValueError):
-            raise error from None
+            place = _text_cell(X)
+            if place is None or "could not convert" not in str(error):
+                raise error from None
+            j, name, text = place
+            raise InvalidSampleError(
+                f"sample {j} has the text {text!r} at feature {name}, wanted numbers; make indicators of texts first "
+                f"(sklearn.preprocessing.OneHotEncoder, or pandas.get_dummies). ({error})"
+            ) from error
         if rows.ndim != 2 or not bad.any():
             raise
         j, f = np.argwhere(bad)[0] if not sparse.issparse(X) else _place(rows, int(bad.argmax()))
         raise InvalidSampleError(
             f"sample {j} has {rows[j, f]} at feature {f}, wanted finite numbers; impute or drop it first. ({error})"
         ) from error
+
+
+def _text_cell(X: Any) -> tuple[int, Any, Any] | None:
+    """Row, column (its name, where there are names) and content of the first cell that is no number."""
+    names = column_names(X)
+    for f, column in enumerate(np.asarray(X, dtype=object).T if np.ndim(X) == 2 else ()):
+        for j, cell in enumerate(column.tolist()):
+            try:
+                float(cell)
+            except (TypeError, ValueError):
+                return j, f if names is None else repr(str(names[f])), cell
+    return None
 
 
 def _place(rows: Any, position: int) -> tuple[int, int]:

@@ -40,7 +40,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         of right labels; elsewhere samples of weight 0 are left out, and the others count alike.
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed; see `maxsum.models.GraphModel`.
-    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised; by default (None, auto) the margin-rescaled hinge.
     learner : None, "auto", Learner, or its name
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.errors import OracleError
+from ..core.errors import InfeasibleError, InvalidParameterError, OracleError
 from ..core.memory import check_room
 from ..core.parameters import check
 from ..core.problem import Problem
@@ -157,6 +157,10 @@ class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
         """Best labellings of all samples by one call, where there is such a way; else None."""
 
     @abstractmethod
+    def _observed_labels(self, samples: Any, observed: Any) -> list[np.ndarray]:
+        """Which labels (n_nodes, K) the nodes of each sample may have, of what was observed."""
+
+    @abstractmethod
     def _fraction(self, samples: Any, labels: Any, weight: np.ndarray) -> float:
         """Fraction of right labels among those known; NaN where none is."""
 
@@ -281,7 +285,7 @@ class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
     def _who(self, solver: Solver | str | None) -> Solver | str | None:
         return who_solves(self.model_, solver, self.solver, self.oracle)
 
-    def predict_result(self, X: Any, solver: Solver | str | None = None) -> list[Result]:
+    def predict_result(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> list[Result]:
         """Best labellings as numbers from 0 to ``K - 1``, one a node (or a label), each with a proof of how good it is.
 
         Parameters
@@ -293,14 +297,38 @@ class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
             search, where TRWS leaves a gap: ``solver="BranchAndBound"``. With the surrogates ``qp`` and ``logistic`` the default is
             the rounding of what they learned to predict, with a bound and its proof (``marginals`` are the point that was rounded, or
             logistic probabilities); a solver maximises the scores of labellings instead.
+        observed : sequence of array-like, optional
+            Labels that are known, as in `predict`; the proof is then about ``problems(X, observed)``.
         """
         samples = self._new(X)
+        if observed is not None:
+            return self._given(samples, observed, solver)
         return self._results(samples, self._who(solver))
 
-    def problems(self, X: Any) -> list[Problem]:
-        """Max-sum problems that `predict` solves, for ``predict_result(X)[j].certificate.verify(problems(X)[j], ...)``."""
+    def problems(self, X: Any, observed: Any = None) -> list[Problem]:
+        """Max-sum problems that `predict` solves, for ``predict_result(X)[j].certificate.verify(problems(X)[j], ...)``; with observed labels
+        those in which they can be no others."""
         samples = self._new(X)
-        return self.model_.problems(self.weights_, samples)  # type: ignore[no-any-return]
+        return self.model_.problems(self.weights_, samples) if observed is None else self._restricted(samples, observed)
+
+    def _given(self, samples: Any, observed: Any, solver: Solver | str | None) -> list[Result]:
+        """Best labellings among those that agree with what was observed."""
+        who = self._who(solver)
+        if who is None and self._surrogate.rounds:
+            raise InvalidParameterError(
+                f"observed labels beside surrogate={self._surrogate.name!r}, whose prediction rounds a relaxation; give a solver, such as 'TRWS'."
+            )
+        return thread_map(lambda problem: best(problem, who), self._restricted(samples, observed), as_jobs(self.n_jobs))
+
+    def _restricted(self, samples: Any, observed: Any) -> list[Problem]:
+        """Problems in which observed nodes have no other labels than those that were observed."""
+        problems, found = self.model_.problems(self.weights_, samples), []
+        for j, (problem, mask) in enumerate(zip(problems, self._observed_labels(samples, observed), strict=True)):
+            try:
+                found.append(problem.restrict(allowed=mask & (np.arange(problem.n_labels) < problem.n_states[:, None])))
+            except InfeasibleError as error:
+                raise InfeasibleError(f"sample {j}: {error}") from error
+        return found
 
     def _results(self, samples: Any, who: Solver | str | None) -> list[Result]:
         if who is None and self._surrogate.rounds:

@@ -35,7 +35,7 @@ class SequenceLabeler(Labeler):
     potentials : {"general", "supermodular", "associative", "potts", "auto", "convex"}, Convex or None
         Pairwise tables that are allowed, as in `maxsum.models.GraphModel`; auto and None choose by the data, convex energies go with the
         surrogates ``qp`` and ``logistic``.
-    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "auto"} or None
+    surrogate : {"margin", "lp", "trivial", "qp", "logistic", "likelihood", "pseudolikelihood", "auto"} or None
         What is minimised: a hinge (margin, also auto; lp and qp for relaxations), strictly trivial equivalents, a logistic random field, or
         the conditional log-likelihood, whose probabilities `predict_marginals` gives.
     learner : None, "auto", str or Learner
@@ -78,8 +78,12 @@ class SequenceLabeler(Labeler):
         Labels that exist, in order; by default those of the training set. Any hashable labels will do.
     checkpoint : path, optional
         File that the state of the training is written to, and that training goes on from if it exists.
-    class_weight : dict, array-like of shape (K,), or "balanced", optional
-        What missing each class costs in the Hamming loss.
+    class_weight : dict, array-like of shape (K,), "balanced" or "iou", optional
+        What missing each class costs in the Hamming loss; iou charges the class that was missed and the one that was said, each by its size, which bounds the mean of
+        1 - IoU over the training set from above.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
+        by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data goes on from what the first left.
     smoothing : float
@@ -135,6 +139,7 @@ class SequenceLabeler(Labeler):
         classes: Any = None,
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
@@ -161,6 +166,7 @@ class SequenceLabeler(Labeler):
         self.classes = classes
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.solver = solver
@@ -205,6 +211,10 @@ class SequenceLabeler(Labeler):
         if self._pairs is None:
             return super()._at_once(samples)
         return best_tags(self.model_, self.weights_, self.model_.encode(samples), as_jobs(self.n_jobs))
+
+    def _observed_labels(self, samples: list[GraphSample], observed: Any) -> list[np.ndarray]:
+        masks = super()._observed_labels(samples, observed)
+        return masks if self._pairs is None else [np.tile(mask, self._pairs.n_tags) for mask in masks]
 
     def _table_of(self, samples: list[GraphSample], j: int, table: np.ndarray) -> np.ndarray:
         if self._pairs is None:

@@ -105,6 +105,7 @@ class Settings:
     tie: Any = None
     order: int = 1
     label_graph: Any = "complete"
+    forbidden: Any = None
 
     @classmethod
     def of(cls, estimator: NestedParameters) -> Settings:

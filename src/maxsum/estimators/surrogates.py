@@ -28,6 +28,7 @@ from ..learning.objectives.logistic import LogisticObjective, predict_logistic
 from ..learning.objectives.lp import LPObjective
 from ..learning.objectives.margin import MarginObjective, loss_table
 from ..learning.objectives.multilabel import MultiLabelObjective, SubsetOracle
+from ..learning.objectives.pseudolikelihood import PseudoLikelihoodObjective
 from ..learning.objectives.qp import QPObjective, predict_convex
 from ..learning.oracles.bracket import BracketOracle
 from ..learning.oracles.clusters import ClusterOracle
@@ -37,7 +38,7 @@ from ..learning.oracles.factored import FactorOracle
 from ..learning.oracles.relaxed import RelaxedOracle
 from ..learning.oracles.second_order import PairLoss, PairOracle
 from ..learning.oracles.solver import SolverOracle
-from ..losses import Hamming, as_loss
+from ..losses import Hamming, TableLoss, as_loss
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
 from ..models.labels import read_labels
@@ -106,6 +107,8 @@ class Surrogate(ABC):
             )
         if settings.order == 2:
             self._check_second_order(settings)
+        if settings.forbidden is not None:
+            self._check_forbidden(settings)
         plain = isinstance(settings.loss, str) and settings.loss == "hamming"
         if not self.has_loss and not plain:
             raise InvalidParameterError(
@@ -133,6 +136,21 @@ class Surrogate(ABC):
         if isinstance(given, Convex) or (isinstance(given, str) and given == "convex"):
             raise InvalidParameterError(
                 f"potentials is {given!r} beside surrogate={self.name!r}, wanted surrogate='qp' or 'logistic' with convex energies."
+            )
+
+    def _check_forbidden(self, settings: Settings) -> None:
+        if self.name not in ("margin", "likelihood"):
+            raise InvalidParameterError(
+                f"forbidden is given beside surrogate={self.name!r}, wanted 'margin' or 'likelihood': a score of -inf has no finite messages or "
+                "energies to learn with."
+            )
+        if settings.potentials not in (None, "general"):
+            raise InvalidParameterError(
+                f"forbidden is given beside potentials={settings.potentials!r}, wanted 'general': a score of -inf fits no smaller class of tables."
+            )
+        if settings.order == 2:
+            raise InvalidParameterError(
+                "forbidden is given beside order=2, wanted order=1: chains over pairs have rules of their own."
             )
 
     def _check_second_order(self, settings: Settings) -> None:
@@ -248,7 +266,7 @@ class Margin(Surrogate):
         kinds = {
             SubsetOracle: "enumeration, as all sets of so few labels can be tried",
             EnumerationOracle: "enumeration, as all labellings of so small graphs can be tried",
-            FactorOracle: f"{'elimination' if objective.exact else 'elimination or TRW-S with brackets'}, as samples have factors",
+            FactorOracle: f"{'elimination' if objective.exact else 'elimination or TRW-S with brackets'}, as samples have factors or forbidden pairs of labels",
             ForestOracle: "dynamic programming, as no training graph has a cycle",
             SolverOracle: "an exact solver by structure, as the graphs have cycles and solve() knows one for each",
             ClusterOracle: "TRW-S with cycles as clusters, which the examples on one graph share, and brackets",
@@ -427,7 +445,22 @@ class Likelihood(_Smooth):
         return f"no oracle, as {objective.words()}"
 
 
-SURROGATES: dict[str, Surrogate] = {own.name: own for own in (Margin(), LP(), Trivial(), QP(), Logistic(), Likelihood())}
+class PseudoLikelihood(Likelihood):
+    """Log-likelihood of each label given the true labels of its neighbours: exact on every graph."""
+
+    name, default = "pseudolikelihood", "ProjectedQuasiNewton"
+    no_loss = "a pseudo-likelihood has no loss to weight"
+
+    def objective(self, settings: Settings, bound: BoundModel, weight: np.ndarray, C: float, operators: Any = None) -> Any:
+        return PseudoLikelihoodObjective(bound, C, weight)
+
+    def describe(self, settings: Settings, objective: Any, learner: str) -> str:
+        return "no oracle, as labels are conditioned on their neighbours"
+
+
+SURROGATES: dict[str, Surrogate] = {
+    own.name: own for own in (Margin(), LP(), Trivial(), QP(), Logistic(), Likelihood(), PseudoLikelihood())
+}
 
 
 def surrogate_of(settings: Settings) -> Surrogate:
@@ -456,7 +489,25 @@ def weighted_loss(settings: Settings, bound: BoundModel, weight: np.ndarray) -> 
     if settings.class_weight is None:
         return settings.loss
     check_weighted(settings.loss)
+    if isinstance(settings.class_weight, str) and settings.class_weight == "iou":
+        if settings.loss == "normalised":
+            raise InvalidParameterError(
+                "class_weight is 'iou' beside loss='normalised', wanted loss='hamming': sizes of classes are those of all samples."
+            )
+        return iou_loss(class_weights("balanced", bound, weight))
     return Hamming(settings.loss == "normalised", class_weights(settings.class_weight, bound, weight))
+
+
+def iou_loss(inverse: np.ndarray) -> TableLoss:
+    r"""The additive bound of the mean of :math:`1 - \mathrm{IoU}_k`, from weights :math:`N / (K n_k)` of the classes:
+
+    .. math:: \sum_k 1 - \mathrm{IoU}_k = \sum_k \frac{FN_k + FP_k}{n_k + FP_k} \le \sum_{v: z_v \ne y_v} \frac{1}{n_{y_v}} + \frac{1}{n_{z_v}},
+
+    times :math:`N / (2K)`, so that wrong labels cost 1 where all classes are of one size.
+    """
+    costs = 0.5 * (inverse[:, None] + inverse)
+    np.fill_diagonal(costs, 0.0)
+    return TableLoss(costs)
 
 
 def check_weighted(loss: Any) -> None:

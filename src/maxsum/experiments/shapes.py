@@ -34,7 +34,7 @@ from ..models.bound import BoundModel
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
 from ..models.sample import GraphSample
-from . import Claim, MissingDataError, Progress, Report, segmentation
+from . import Claim, MissingDataError, Plot, Progress, Report, segmentation
 from .contest import TOL, Run, cutting_plane, timed, to_gap, to_target
 
 C_VALUES = (
@@ -182,18 +182,19 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
     progress(f"C = {C:g} by validation, {found:.2f} % of test pixels wrong, {alone[1]:.2f} % by colour alone")
     lower = all(run.objective <= own[name].objective for own in runs.values() for name in ACP for run in (own[BEST],))
     claims = [
-        Claim("wrong pixels by colour alone: training, test", "-", f"{alone[0]:.2f} %, {alone[1]:.2f} %"),
-        Claim(f"wrong pixels of test images, C = {C:g} by validation", PUBLISHED_TEST, f"{found:.2f} %", None if quick else found <= MAX_ERROR),
-        Claim("objective of LP-M3N at most that of ACP, every C", "yes", "yes" if lower else "no", lower),
+        Claim("wrong pixels by colour alone: training, test", "", f"{alone[0]:.2f} %, {alone[1]:.2f} %"),
+        Claim(f"wrong pixels of test images, C = {C:g} by validation", "", f"{found:.2f} %", None if quick else found <= MAX_ERROR, f"at most {MAX_ERROR:g} %"),
+        Claim("objective of LP-M3N at most that of ACP, every C", "", "yes" if lower else "no", lower, "yes, as in the paper"),
         *(_ratio(name, runs, quick) for name in ACP),
         *(_ratio("ACP, DAG", runs, True, name) for name in OTHERS),
         Claim(
-            f"all {len(values)} values of C, planes reused, each gap proven to be at most 1 %{'' if quick else f', in {MAX_SECONDS:g} s'}",
-            f"{PUBLISHED_TOTAL[1]} (no proof)",
+            f"all {len(values)} values of C, planes reused, each gap proven to be at most 1 %",
+            "",
             f"{together.seconds:.1f} s (processor {together.processor:.1f} s), gap {together.gap:.1e}",
             together.done and (quick or together.seconds <= MAX_SECONDS),
+            "done" if quick else f"{MAX_SECONDS:g} s",
         ),
-        Claim("gap at the chosen C, verified from planes and fresh solves", "-", f"{proven:.1e}", proven <= TOL * (1 + 1e-6)),
+        Claim("gap at the chosen C, verified from planes and fresh solves", "", f"{proven:.1e}", proven <= TOL * (1 + 1e-6), f"at most {TOL:g}"),
         Claim(
             "relaxation tight at the chosen weights: training, test images",
             "-",
@@ -201,9 +202,7 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
         ),
     ]  # fmt: skip
     notes = [
-        "Published: photographs, an Intel processor of 1.83 GHz, the stopping threshold of GPPA known beforehand. The published "
-        "validation error of 0.09 for C = 0.5 stands out and may be a slip. Ours: made images; F can be compared between "
-        "columns of ours, not with the published one.",
+        "Training, validation and test images are made with the seeds 0, 1 and 2; C by the validation images.",
         ("" if limit is None else f"ACP was stopped after {limit:g} s for a value of C. ")
         + f"ProximalPoint and Subgradient were stopped after {others:g} s. '>' stands before the seconds of what did not get there, and "
         "ratios are then lower bounds. `maxsum reproduce shapes --full` gives ACP the time that settles them; all ran on one thread.",
@@ -220,9 +219,26 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
         "Franc & Laskov 2011, section 6, Table 1",
         "Shape-sorter images: LP-M3N beside approximate cutting planes",
         tuple(claims),
-        ("C", "learner", "F", "gap %", "s", "CPU s", "errors %", "published"),
+        ("C", "learner", "F", "gap %", "s", "CPU s", "errors %"),
         tuple(rows),
         tuple(notes),
+        "made images of a shape-sorter puzzle. The paper has photographs that are not public, an Intel processor of 1.83 GHz, and GPPA "
+        "stopped at a threshold that was known beforehand: "
+        + "; ".join(
+            f"C = {C:g}: ACP F {own[0]:.2f} in {_clock(own[1])}, GPPA {own[2]:.2f} in {_clock(own[3])}, errors {own[4]:.2f} and {own[5]:.2f} %"
+            for C, own in PUBLISHED.items()
+        )
+        + f"; in all {PUBLISHED_TOTAL[0]} and {PUBLISHED_TOTAL[1]}, a ratio of 19.3; test error {PUBLISHED_TEST}. The validation error of 0.09 for "
+        "C = 0.5 stands out and may be a slip. F and errors can be compared between columns of ours, not with these.",
+        (
+            Plot(
+                "Processor seconds to the same end, by C",
+                "C of the mean of the slacks",
+                "CPU s",
+                {name: (list(runs), [own[name].processor for own in runs.values()]) for name in next(iter(runs.values()))},
+                log_y=True,
+            ),
+        ),
     )
 
 
@@ -242,18 +258,12 @@ def _worst(results: list[LearningResult]) -> LearningResult:
 
 
 def _rows(C: float, runs: dict[str, Run], errors: Sequence[float]) -> list[tuple[Any, ...]]:
-    """One row a learner; the published numbers beside those of the same method."""
-    acp, slow, gppa, fast, *wrong = PUBLISHED[C]
+    """One row a learner."""
     both = "{:.2f}, {:.2f}".format
-    published = {
-        "ACP, DAG": f"{acp:.2f}, {_clock(slow)}",
-        "ProximalPoint": f"{gppa:.2f}, {_clock(fast)}",
-        BEST: f"{both(*wrong)} %",
-    }
     return [
         (
             f"{C:g}", name, f"{own.objective:.2f}", f"{100 * own.gap:.2f}", f"{'' if own.done else '>'}{own.seconds:.1f}",
-            f"{own.processor:.1f}", both(*errors) if name == BEST else "", published.get(name, ""),
+            f"{own.processor:.1f}", both(*errors) if name == BEST else "",
         )
         for name, own in runs.items()
     ]  # fmt: skip
@@ -270,9 +280,10 @@ def _ratio(name: str, runs: dict[float, dict[str, Run]], quick: bool, rival: str
     text = f"{'at least ' if cut else ''}{slow / fast:.1f} ({slow:.0f} s to {fast:.0f} s{f'; ACP stopped for {cut} C' if cut else ''})"
     met = slow / fast >= WANTED[name]
     holds = None if quick or rival != BEST or (cut and not met) else met
+    aim = f"{WANTED[name]:g} or more" if rival == BEST else ""
     if open_:
         text, holds = f"{rival} stopped for {open_} C", None if quick or rival != BEST else False
-    return Claim(f"processor time of {name} over that of {rival}, all C", "19.3 (GPPA)", text, holds)
+    return Claim(f"processor time of {name} over that of {rival}, all C", "", text, holds, aim)
 
 
 def photographs(quick: bool, progress: Progress) -> list[Claim]:
@@ -295,7 +306,7 @@ def photographs(quick: bool, progress: Progress) -> list[Claim]:
             Claim(
                 f"MSRC, {len(train)} photographs, colours as {'512 codes' if kind == 'codes' else '3 numbers'}, "
                 f"C = {', '.join(f'{C:g}' for C in PHOTOGRAPH_C)}",
-                "-",
+                "",
                 f"{wall:.0f} s, gaps {gaps}; C = {PHOTOGRAPH_C[best]:g}: {', '.join(f'{own:.2f} %' for own in wrong[best])} of pixels wrong "
                 "(training, validation, test)",
             )

@@ -27,7 +27,7 @@ from ..estimators.surrogates import SURROGATES
 from ..graphs import nearest_neighbours, shared_neighbours, tf_idf
 from ..models.sample import GraphSample
 from . import Claim, Progress, Report, data_folder
-from .bars import draw_bars
+from .report.bars import draw_bars
 
 SOURCE = "The files <school>.content and <school>.cites of the WebKB data of LINQS."
 SCHOOLS = ("cornell", "texas", "washington", "wisconsin")
@@ -162,7 +162,7 @@ def measure(quick: bool, progress: Progress) -> Errors:
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", FutureWarning)
             errors["SVM"][i] = flat(train, test)
-        nets = {kind: fitted(train, kind, "margin", values, classes) for kind in kinds}
+        nets = {kind: fitted(train, kind, "lp", values, classes) for kind in kinds}
         for kind, net in nets.items():
             by_edges[kind][i] = error(net.labeler.predict([test.samples[kind]])[0], test.y)
         best = max(kinds, key=lambda kind: nets[kind].accuracy)
@@ -198,23 +198,23 @@ def report(found: Errors, quick: bool) -> Report:
     claims = [
         Claim(
             "error of AMN, less than that of the SVM by",
-            f"{PUBLISHED_REDUCTION:g} % (other data)",
+            "",
             f"{reduction:.1f} %",
-            None,
         ),
-        Claim("schools with a lower error of AMN than of the SVM", "4 of 4 (other data)", f"{better} of {len(SCHOOLS)}", None),
+        Claim("schools with a lower error of AMN than of the SVM", "", f"{better} of {len(SCHOOLS)}"),
     ]
     if "RMN" in found.by_method:
         likely = found.by_method["RMN"].mean()
-        claims.append(Claim("error of RMN -> AMN", "AMN lower (other data)", f"{likely:.1f} -> {joint.mean():.1f} %", None))
+        claims.append(Claim("error of RMN -> AMN", "", f"{likely:.1f} -> {joint.mean():.1f} %"))
     claims += [
         Claim(
             "test networks with an answer proven best",
-            "no fractional answer",
+            "",
             f"{found.n_proven} of {len(SCHOOLS)}",
             found.n_proven == len(SCHOOLS),
+            "all: the relaxation has no fractional answer",
         ),
-        Claim("gap of the trainings, certified", "-", f"{found.gap:.1e}", found.gap <= TOL),
+        Claim("gap of the trainings, certified", "", f"{found.gap:.1e}", found.gap <= TOL, f"at most {TOL:g}"),
     ]
     rows = [(name, "-", "-", *(f"{e:.1f}" for e in errors), f"{errors.mean():.1f}") for name, errors in found.by_method.items()]
     for kind, errors in found.by_edges.items():
@@ -228,12 +228,14 @@ def report(found: Errors, quick: bool) -> Report:
         ("method", "edges", "of one class %", *SCHOOLS, "mean %"),
         tuple(rows),
         (
-            "Data: LINQS form, 877 pages that have a link within their school, five classes without 'other', no sections of pages. The paper "
-            "joins pages that are linked from one section, in another variant of the data; so its numbers are no yardstick here.",
+            f"Trained with the linear relaxation inside the hinge, (10) of the paper, to a relative gap of {TOL:g}.",
             "AMN: edges and C chosen on the three training schools: "
             + ", ".join(f"{kind} (C {C:g}) for {name}" for name, (kind, C) in zip(SCHOOLS, found.chosen, strict=True))
             + ". The rows below it have one kind of edges for all schools.",
         ),
+        "the LINQS form, 877 pages that have a link within their school, five classes without 'other', no sections of pages and no text of "
+        "links. The paper joins pages that are linked from one section, in another variant of the data; there the AMN has about "
+        f"{PUBLISHED_REDUCTION:g} % fewer errors than the SVM on average, and fewer than the RMN at each school.",
     )
 
 

@@ -6,6 +6,7 @@
 `shared_neighbours`            pages joined that are linked from, or link to, the same page
 `from_adjacency`               a sparse matrix, its values as weights
 `from_networkx`, `from_pyg`    samples and labels from objects of networkx and PyTorch Geometric, which are not imported
+`superpixels`                  regions of an image, joined at their borders
 `split`                        parts of a sample, such as those to train and to test; warns of edges between them
 ============================== ==================================================================
 
@@ -19,6 +20,7 @@ from .foreign import from_networkx, from_pyg
 from .neighbours import nearest_neighbours, tf_idf
 from .parts import split
 from .shared import shared_neighbours
+from .superpixels import superpixels
 
 __all__ = [
     "from_adjacency",
@@ -27,5 +29,6 @@ __all__ = [
     "nearest_neighbours",
     "shared_neighbours",
     "split",
+    "superpixels",
     "tf_idf",
 ]

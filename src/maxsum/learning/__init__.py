@@ -12,6 +12,7 @@ _HOME = {
     "LPObjective": ".objectives.lp",
     "LearningCertificate": ".certificate",
     "LikelihoodObjective": ".objectives.likelihood",
+    "PseudoLikelihoodObjective": ".objectives.pseudolikelihood",
     "LogisticObjective": ".objectives.logistic",
     "MarginObjective": ".objectives.margin",
     "MultiLabelObjective": ".objectives.multilabel",

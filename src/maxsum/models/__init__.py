@@ -7,6 +7,7 @@ from .cone import Cone
 from .convex import Convex
 from .features import Codes, Dense, Dicts, Hashed, Kernel, KernelMap, Sparse
 from .graph_model import GraphModel
+from .images.tests import PixelTests
 from .matting import Matting
 from .sample import GraphSample
 from .trees import Trees
@@ -24,6 +25,7 @@ __all__ = [
     "Kernel",
     "KernelMap",
     "Matting",
+    "PixelTests",
     "Sparse",
     "Trees",
 ]

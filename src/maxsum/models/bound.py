@@ -53,6 +53,8 @@ class Encoded:
     cliques : CliqueSet or None
     factors : tuple of Factors or None
         Those of each example, in its own node numbers; None if no example has any.
+    excluded : ndarray of bool, shape (n_nodes, K), or None
+        Labels that a node may not have, beside those from ``n_states`` on.
     """
 
     graphs: tuple[Graph, ...]
@@ -67,6 +69,7 @@ class Encoded:
     joint: bool = False
     cliques: CliqueSet | None = None
     factors: tuple[Factors, ...] | None = None
+    excluded: np.ndarray | None = None
 
     @property
     def n_examples(self) -> int:
@@ -158,6 +161,8 @@ class BoundModel:
         states = data.n_states[rows]
         if (states < self.n_labels).any():
             scores = np.where(np.arange(self.n_labels) < states[:, None], scores, -np.inf)
+        if data.excluded is not None:
+            scores = np.where(data.excluded[rows], -np.inf, scores)
         return np.ascontiguousarray(scores)
 
     def tables(self, w: np.ndarray, data: Encoded | None = None) -> Tables:
@@ -435,8 +440,8 @@ class BoundModel:
 
     @cached_property
     def has_forbidden(self) -> bool:
-        """Whether some pairs of labels may not meet."""
-        return bool(self.edge_index.min(initial=0) <= FORBIDDEN)
+        """Whether some pairs of labels may not meet, or a node may not have some label."""
+        return bool(self.edge_index.min(initial=0) <= FORBIDDEN) or self.data.excluded is not None
 
     @cached_property
     def is_forest(self) -> bool:

@@ -13,11 +13,12 @@ from scipy import sparse
 from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
 from ..core.parameters import Either, Elsewhere, Flag, Instance, OneOf, check, settings
+from ..core.transitions import Neighbours
 from .batch import Batch
-from .bound import BoundModel, CliqueSet, Encoded, node_weights
+from .bound import FORBIDDEN, BoundModel, CliqueSet, Encoded, node_weights
 from .cone import Cone
 from .features import NodeFeatures, auto
-from .labels import as_classes, encode_labels, induced
+from .labels import as_classes, encode_labels, induced, read_labels
 from .sample import GraphSample, factors_of
 
 POTENTIALS = ("general", "supermodular", "associative", "potts")
@@ -47,6 +48,9 @@ class GraphModel:
         Whether :math:`g(k, l) = g(l, k)`.
     tie : array-like of int, shape (n_features, K), optional
         Number of the weight that each feature and label share, or -1 for none; as for Sudoku in Franc & Savchynskyy 2008, §7.2.
+    forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
+        Labels of the first and second end of an edge that exclude each other, for all edges or by the number of the edge type; a score of
+        :math:`-\infty`. With general potentials.
     """
 
     features: Any = "auto"
@@ -55,6 +59,7 @@ class GraphModel:
     homogeneous: bool = True
     symmetric: bool = False
     tie: Any = None
+    forbidden: Any = None
 
     _parameters = settings(
         features=Either(
@@ -65,10 +70,15 @@ class GraphModel:
         homogeneous=Flag(),
         symmetric=Flag(),
         tie=Elsewhere("None, or whole numbers >= -1 of shape (n_features, K); `bind` knows the shape"),
+        forbidden=Elsewhere("None, 'bio', 'bioes', pairs of classes, or a dictionary of these; `bind` knows the classes"),
     )
 
     def __post_init__(self) -> None:
         check(self)
+        if self.forbidden is not None and self.potentials != "general":
+            raise InvalidParameterError(
+                f"forbidden is given with potentials={self.potentials!r}, wanted 'general': a score of -inf fits no smaller class of tables."
+            )
 
     def bind(self, samples: Sequence[GraphSample], labels: Any = None, classes: Any = None) -> BoundModel:
         """Bind the model to training data.
@@ -83,16 +93,20 @@ class GraphModel:
             The labels that exist, in order; by default those seen.
         """
         samples = _checked(samples)
-        cliques = _clique_layout(self, samples)
+        cliques, whole, given = _clique_layout(self, samples), samples, labels
         if labels is not None:
             samples, labels = induced(samples, labels, classes)
         known = as_classes(classes, samples, labels)
         coded = None if labels is None else encode_labels(labels, samples, known)
         features = (auto(samples) if self.features == "auto" else self.features).fit(samples)
-        layout = Layout(
-            replace(self, features=features), len(known), tuple(len(c) for c in known), *_edge_layout(self, samples), *cliques
-        )
-        return layout.bound(known, layout.encode(samples), coded)
+        edges = _edge_layout(self, whole)
+        rules = neighbours(self, known, edges[0])
+        model = replace(self, features=features, forbidden=rules)
+        layout = Layout(model, len(known), tuple(len(c) for c in known), *edges, *cliques)
+        data = layout.encode(samples)
+        if rules is not None and given is not None:
+            data = replace(data, excluded=_settled(rules, whole, read_labels(whole, given, classes), known))
+        return layout.bound(known, data, coded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,8 +167,25 @@ class Layout:
         states = np.array(self.n_classes, dtype=np.int32)[types] if len(types) else np.zeros(0, dtype=np.int32)
         return Encoded(
             graphs, node_ptr, edge_ptr, edges, x, self._edges(samples), states, types, node_weights(samples),
-            cliques=self._cliques(samples, node_ptr), factors=factors_of(samples, states),
+            cliques=self._cliques(samples, node_ptr), factors=factors_of(samples, states), excluded=self._excluded(graphs),
         )  # fmt: skip
+
+    def _excluded(self, graphs: Sequence[Graph]) -> np.ndarray | None:
+        """Labels that first and last nodes may not have."""
+        rules = self.neighbours
+        if rules is None or not rules.has_ends:
+            return None
+        return np.concatenate([np.zeros((0, rules.pairs.shape[1]), dtype=bool), *(rules.excluded(graph) for graph in graphs)])
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        """What may not stand at the ends of an edge: rules of the model, which are known since it was bound."""
+        return self.model.forbidden if isinstance(self.model.forbidden, Neighbours) else None
+
+    @property
+    def forbids_in_place(self) -> bool:
+        """Whether forbidden pairs are entries of the tables that have weights, not tables of their own."""
+        return self.neighbours is not None and self.model.homogeneous and self.n_edge_features == 1
 
     def _cliques(self, samples: Sequence[GraphSample], node_ptr: np.ndarray) -> CliqueSet | None:
         if not any(sample.cliques for sample in samples):
@@ -200,13 +231,25 @@ class Layout:
         features = np.ones((len(types), 1)) if plain else np.concatenate([np.zeros((0, self.n_edge_features))] + rows)
         if len(types) and types.max() >= self.n_edge_types:
             raise InvalidSampleError(f"edge type {types.max()} was not seen in training; known are 0..{self.n_edge_types - 1}.")
+        if self.forbids_in_place and not plain and features.size and not features.min() > 0:
+            edge = int(features[:, 0].argmin())
+            raise InvalidSampleError(
+                f"edge {edge} of all samples has the feature {features[edge, 0]}, wanted numbers > 0 beside forbidden: the feature scales the table that "
+                "forbids. Give edges two features, a constant and this one."
+            )
+        own_tables = None
+        if self.neighbours is not None and not self.forbids_in_place:  # a column a type, whose table forbids and has no weights
+            own_tables = sparse.csr_array(
+                (np.ones(len(types)), types, np.arange(len(types) + 1)), shape=(len(types), self.n_edge_types)
+            )
         if not self.model.homogeneous:
             types = np.concatenate([np.zeros(0, dtype=np.int64)] + [np.arange(s.graph.n_edges) for s in samples])
         blocks = self.n_edge_types if self.model.homogeneous else self.graph_size[1]
         if self.n_edge_features == 1:
             matrix = sparse.csr_array((features[:, 0], types, np.arange(len(types) + 1)), shape=(len(types), blocks))
-            return matrix
-        return _blocked(sparse.csr_array(features), types, blocks)
+        else:
+            matrix = _blocked(sparse.csr_array(features), types, blocks)
+        return matrix if own_tables is None else sparse.csr_array(sparse.hstack([matrix, own_tables], format="csr"))
 
     def _check_size(self, graphs: Sequence[Graph]) -> None:
         for j, graph in enumerate(graphs):
@@ -249,6 +292,12 @@ class Layout:
         else:
             one, size = np.arange(n_labels**2).reshape(n_labels, n_labels), n_labels**2
         index = np.where(one >= 0, one + first + size * np.arange(blocks)[:, None, None], -1)
+        if self.neighbours is not None:
+            pairs = self.neighbours.pairs
+            if self.forbids_in_place:
+                index[pairs] = FORBIDDEN
+            else:
+                index = np.concatenate([index, np.where(pairs, FORBIDDEN, -1)])
         return index.astype(np.int32), first + size * blocks
 
     def clique_index(self, n_labels: int, first: int) -> tuple[np.ndarray, int]:
@@ -258,6 +307,32 @@ class Layout:
         one = np.arange(n_labels) if self.model.potentials == "associative" else np.zeros(n_labels, dtype=np.int64)
         index = first + one + size * np.arange(blocks)[:, None]
         return index.astype(np.int32), first + size * blocks
+
+
+def neighbours(model: GraphModel, classes: tuple[np.ndarray, ...], n_edge_types: int) -> Neighbours | None:
+    """The rules of a model for pairs of these classes."""
+    if model.forbidden is None:
+        return None
+    if any(len(own) != len(classes[0]) or not (own == classes[0]).all() for own in classes):
+        raise InvalidParameterError(
+            "forbidden is given, and types of nodes have classes of their own; wanted the same classes for all nodes."
+        )
+    return Neighbours.of(model.forbidden, classes[0].tolist(), n_edge_types, model.symmetric)
+
+
+def _settled(
+    rules: Neighbours, samples: Sequence[GraphSample], read: Any, classes: tuple[np.ndarray, ...]
+) -> np.ndarray | None:
+    """Labels that known nodes may not have, by their places in whole samples; training labellings that break a rule are refused."""
+    found = [np.zeros((0, len(classes[0])), dtype=bool)]
+    for j, (sample, (labels, known)) in enumerate(zip(samples, read, strict=True)):
+        own = np.zeros(sample.n_nodes, dtype=np.int64)
+        if known.any():
+            order = np.argsort(classes[0], kind="stable")
+            own[known] = order[np.searchsorted(classes[0][order], labels[known])]
+        rules.check(sample.graph, own, known, classes[0].tolist(), j)
+        found.append(rules.excluded(sample.graph)[known])
+    return np.concatenate(found) if rules.has_ends else None
 
 
 def _clique_layout(model: GraphModel, samples: Sequence[GraphSample]) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import numpy as np
 from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
 from ..core.validation import blank, label_array, missing
+from .images.pixels import Pixels
 from .sample import GraphSample
 
 
@@ -107,7 +108,11 @@ def _read(sample: GraphSample, given: Any, j: int, declared: bool) -> tuple[np.n
     if sample.graph.shape is not None and y.shape == sample.graph.shape:
         y = y.reshape(-1)
     if y.shape != (sample.n_nodes,):
-        raise InvalidSampleError(f"labels of sample {j} have shape {y.shape}, but it has {sample.n_nodes} nodes.")
+        shape = sample.graph.shape
+        turned = shape is not None and y.shape == shape[::-1] != shape
+        size = f"{sample.n_nodes} nodes" if shape is None else f"{' x '.join(map(str, shape))} pixels"
+        way = "; wanted one label for each" if not turned else "; rows and columns are swapped: give y.T"
+        raise InvalidSampleError(f"labels of sample {j} have shape {y.shape}, but it has {size}{way}.")
     known = np.ones(len(y), dtype=bool)
     if y.dtype.kind == "O":
         items = y.tolist()
@@ -148,7 +153,11 @@ def _without(sample: GraphSample, known: np.ndarray) -> GraphSample:
     cliques = [number[nodes] for nodes, kept in zip(sample.cliques, whole, strict=True) if kept]
     rewards = None if sample.clique_features is None else sample.clique_features[whole]
     factors = [(number[nodes], function) for nodes, function in sample.factors if known[nodes].all()]
-    return GraphSample(x, smaller, features, types, weights, cliques, rewards, sample.clique_types[whole], factors)
+    pixels = sample.pixels
+    if pixels is None and sample.graph.shape is not None and sample.kind in ("dense", "codes"):
+        pixels = Pixels.grid(sample.X, sample.graph.shape)
+    pixels = None if pixels is None else pixels.of(known)
+    return GraphSample(x, smaller, features, types, weights, cliques, rewards, sample.clique_types[whole], factors, pixels)
 
 
 def _refuse_half_known(j: int, sample: GraphSample, known: np.ndarray) -> None:

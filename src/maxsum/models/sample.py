@@ -13,6 +13,7 @@ from ..core.errors import InvalidProblemError, InvalidSampleError
 from ..core.factors import Factors, Function, Table
 from ..core.graph import Graph
 from ..core.ownership import own
+from .images.pixels import Pixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,9 @@ class GraphSample:
         `maxsum.factors`. ``-inf`` forbids, so that predictions, and labellings that training compares with the truth, keep the constraint. They
         have no weights. Labels are numbers here: label k is the k-th of ``classes_``, which are the sorted labels of the training set unless
         the estimator was given ``classes=[...]``; with types of nodes, those of the node's type. For the margin surrogate.
+    pixels : (image, places), optional
+        An image (height, width) or (height, width, d) that the nodes stand in, and the row and column of each, for decision trees with `PixelTests`.
+        Not needed where nodes are all pixels of a grid.
     """
 
     X: Any
@@ -55,10 +59,13 @@ class GraphSample:
     clique_features: Any = None
     clique_types: Any = None
     factors: Any = None
+    pixels: Any = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.graph, Graph):
-            raise InvalidSampleError(f"graph of a GraphSample is a {type(self.graph).__name__}, wanted maxsum.Graph.")
+            raise InvalidSampleError(
+                f"graph of a GraphSample is a {type(self.graph).__name__}, wanted maxsum.Graph{_way(self.graph)}."
+            )
         object.__setattr__(self, "X", _observations(self.X, self.graph))
         object.__setattr__(self, "edge_features", _edge_features(self.edge_features, self.graph.n_edges))
         object.__setattr__(self, "node_types", _types(self.node_types, self.graph.n_nodes))
@@ -66,6 +73,7 @@ class GraphSample:
         object.__setattr__(self, "cliques", _cliques(self.cliques, self.graph.n_nodes))
         object.__setattr__(self, "clique_features", _clique_features(self.clique_features, len(self.cliques)))
         object.__setattr__(self, "clique_types", _clique_types(self.clique_types, len(self.cliques)))
+        object.__setattr__(self, "pixels", Pixels.read(self.pixels, self.graph.n_nodes))
         object.__setattr__(self, "factors", _factors(self.factors, self.graph.n_nodes))
 
     @property
@@ -94,6 +102,19 @@ def names_features(given: Any) -> bool:
         or (isinstance(row, (list, tuple, set, frozenset)) and len(row) > 0 and all(isinstance(own, str) for own in row))
         for row in given
     )
+
+
+def _way(graph: Any) -> str:
+    """The call that makes a `Graph` of what was given in its place, for the words of an error."""
+    if type(graph).__module__.startswith("networkx"):
+        return ": Graph.from_networkx(graph)"
+    if hasattr(graph, "tocoo"):
+        return ": Graph.from_sparse(matrix)"
+    if isinstance(graph, (list, tuple, np.ndarray)):
+        return ": Graph.from_edges(pairs, n_nodes)"
+    if hasattr(graph, "edge_index"):
+        return ": Graph.from_edge_index(data.edge_index, n_nodes)"
+    return ""
 
 
 def _observations(given: Any, graph: Graph) -> Any:

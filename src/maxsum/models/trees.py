@@ -125,7 +125,8 @@ class Trees:
     node_depth, edge_depth, n_candidates, min_items, max_items
         As in `TreeGrower`.
     tests : Tests, optional
-        By default `FeatureTests` with thresholds at quantiles of the training samples.
+        By default `FeatureTests` with thresholds at quantiles of the training samples; `PixelTests` look around a pixel; or any object with those methods, whose
+        answers may come from anything that a sample holds. One with a method ``fit(samples)`` is fitted to the training samples first.
     n_thresholds : int
         Quantiles of each feature.
 
@@ -163,7 +164,9 @@ class Trees:
 
     def ask(self, samples: Sequence[GraphSample]) -> Any:
         """The tests for training samples."""
-        return FeatureTests.quantiles(samples, self.n_thresholds) if self.tests is None else self.tests
+        if self.tests is None:
+            return FeatureTests.quantiles(samples, self.n_thresholds)
+        return self.tests.fit(samples) if hasattr(self.tests, "fit") else self.tests
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,12 @@ import numpy as np
 from ..core.errors import ModelFileError
 from ..core.graph import Graph
 from ..core.memory import check_room
+from ..core.transitions import Neighbours
 from ..core.validation import LARGEST
 from ..models.convex import Convex, ConvexBound
 from ..models.features import NodeFeatures
 from ..models.graph_model import GraphModel, Layout
+from ..models.images.tests import PixelTests
 from ..models.matrices import Definite, Dictionary, NoMatrices
 from ..models.multilabel import MultiLabelBound, MultiLabelModel, SingleNodes, multiclass
 from ..models.second_order import PairLayout, second_order
@@ -114,6 +116,7 @@ def _layout(given: Any, classes: tuple[np.ndarray, ...], n_weights: int, reader:
         isinstance(flag, bool) for flag in (model.bias, model.homogeneous, model.symmetric)
     ):
         raise ValueError("the features have no sound description")
+    _check_rules(model.forbidden, sizes["n_edge_types"], max(len(own) for own in classes))
     n_classes = tuple(len(own) for own in classes)
     if sizes["n_node_types"] != len(classes):
         raise ValueError(f"{sizes['n_node_types']} node types, and classes for {len(classes)}")
@@ -130,12 +133,27 @@ def _layout(given: Any, classes: tuple[np.ndarray, ...], n_weights: int, reader:
     return TreeLayout(**vars(layout), trees=trees)
 
 
+def _check_rules(rules: Any, n_edge_types: int, size: int) -> None:
+    """Rules of neighbours must be tables of the sizes that the model has."""
+    if rules is None:
+        return
+    shapes = [(n_edge_types, size, size), (n_edge_types, size), (n_edge_types, size)]
+    tables = [rules.pairs, rules.starts, rules.ends] if isinstance(rules, Neighbours) else []
+    if [(getattr(own, "shape", None), getattr(own, "dtype", None)) for own in tables] != [
+        (own, np.dtype(bool)) for own in shapes
+    ]:
+        raise ValueError("the forbidden pairs have no sound description")
+
+
 def _check_trees(trees: Any, n_edge_types: int) -> None:
     """Tests that trees ask for must exist, and their leaves be the edge types."""
     tests = trees.tests if isinstance(trees, TreeFeatures) else None
-    if not isinstance(tests, FeatureTests):
+    if not isinstance(tests, (FeatureTests, PixelTests)) or (
+        isinstance(tests, PixelTests) and (tests.thresholds is None or tests.spreads is None)
+    ):
         raise ValueError("trees without tests")
-    for places, values in ((tests.feature, tests.threshold), (tests.spread_feature, tests.spread)):
+    pairs = () if isinstance(tests, PixelTests) else ((tests.feature, tests.threshold), (tests.spread_feature, tests.spread))
+    for places, values in pairs:
         if places.shape != values.shape or places.ndim != 1 or places.dtype.kind != "i" or places.min(initial=0) < 0:
             raise ValueError("tests of trees without features or thresholds")
     for tree, count in ((trees.node, tests.n_node_tests), *((own, tests.n_edge_tests) for own in trees.edges)):

@@ -18,6 +18,7 @@ from ..learning.registry import LEARNERS
 _SHORT = 16  # items of a list up to which the header holds them, where people can read them; longer ones are arrays
 _WIDE = 2**20  # bytes of an array of words up to which its width is kept: a file cannot ask for more than 1 MB so
 _RECORDS = {
+    "core.transitions": "Neighbours",
     "inference.registry": (
         "AlphaExpansion AugmentingDAG BranchAndBound ConvexBP DualDecomposition Exhaustive ICM JunctionTree LPFinisher LinearProgram "
         "LocalSearch MaxFlow QPRelaxation TRWS Toulbar2 TreeDP"
@@ -29,7 +30,7 @@ _RECORDS = {
     "learning.oracles.relaxed": "Relaxed",
     "learning.objectives.smoothed": "SmoothedCertificate",
     "losses": "Hamming TableLoss",
-    "models": "Codes Convex Dense Dicts Hashed Kernel KernelMap Matting Sparse Trees",
+    "models": "Codes Convex Dense Dicts Hashed Kernel KernelMap Matting PixelTests Sparse Trees",
     "models.scaling": "Scaling",
     "models.trees": "FeatureTests Tree TreeFeatures",
     "storage.values": "LeftOut",

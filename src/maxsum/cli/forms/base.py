@@ -68,6 +68,14 @@ class Form(ABC):
         return as_names(self.settings.get(name))
 
 
+def predicted_name(name: str, known: bool, taken: Any) -> str:
+    """The column of predictions: that of the labels where the data have none, else one beside it, so that true labels stay."""
+    own = f"predicted_{name}" if known else name
+    while known and own in taken:
+        own = f"{own}_"
+    return own
+
+
 def as_names(given: Any) -> list[str]:
     """A list of names, or one text with commas between them."""
     if given is None:
@@ -75,6 +83,11 @@ def as_names(given: Any) -> list[str]:
     if isinstance(given, str):
         return [name.strip() for name in given.split(",") if name.strip()]
     return [str(name) for name in given]
+
+
+def counted(n: int, noun: str, ending: str = "s") -> str:
+    """A number with its noun."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}{ending}"
 
 
 def need_labels(found: bool, path: Path, what: str) -> None:

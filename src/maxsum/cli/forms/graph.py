@@ -12,7 +12,7 @@ from ...core.graph import Graph
 from ...datasets.columns import ColumnCoder
 from ...datasets.graph_tables import GraphTables, read_graph_tables, read_graphml, write_graphml
 from ...datasets.tables import TABLES, Table, suffix_of, write_table
-from .base import Content, Form, as_names, need_labels
+from .base import Content, Form, as_names, counted, need_labels, predicted_name
 
 
 class Source(NamedTuple):
@@ -24,9 +24,12 @@ class Source(NamedTuple):
 
 
 class GraphForm(Form):
-    """Nodes with features, some with labels, and edges. Out goes the node table (or the GraphML file) with all labels."""
+    """Nodes with features, some with labels, and edges. Out goes the node table (or the GraphML file) with all labels; where true ones would be lost, in a column of their own."""
 
     task, estimator = "graph", "GraphLabeler"
+
+    keeps_known = False
+    """Whether predictions repeat the labels that the data have."""
 
     def read(self, path: Path, training: bool) -> Content:
         kept = self.settings
@@ -50,7 +53,7 @@ class GraphForm(Form):
         if training:
             need_labels(y is not None, path, f"the column {label!r} is empty.")
         n_known = 0 if texts is None else sum(text is not None for text in texts)
-        words = f"{_count(len(rows), 'graph')}, {len(X)} nodes ({n_known} with a label), {len(tables.edges)} edges"
+        words = f"{counted(len(rows), 'graph')}, {len(X)} nodes ({n_known} with a label), {len(tables.edges)} edges"
         names = [f"graph {i + 1}" for i in range(len(rows))]
         return Content(self._samples(tables, X, rows), y, names, Source(tables, rows, is_graphml), words)
 
@@ -135,7 +138,10 @@ class GraphForm(Form):
         for rows, own in zip(source.rows, labels, strict=True):
             for row, label in zip(rows.tolist(), own.tolist(), strict=True):
                 column[row] = label
-        nodes = source.tables.nodes.replaced({self.settings["label"]: column})
+        name, table = self.settings["label"], source.tables.nodes
+        # Known labels stay: where predictions keep them the column is completed, else there is one more.
+        known = content.y is not None and not self.keeps_known
+        nodes = table.replaced({predicted_name(name, known, table.columns): column})
         if source.is_graphml:
             write_graphml(out, source.tables._replace(nodes=nodes))
         else:
@@ -154,7 +160,3 @@ def node_and_edge_files(folder: Path) -> tuple[Path, Path] | None:
             return None
         found.append(own[0])
     return found[0], found[1]
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -12,13 +12,13 @@ from ...datasets.columns import ColumnCoder
 from ...datasets.multilabel import MultiLabelData, read_arff, read_libsvm_multilabel
 from ...datasets.multilabel_write import arff_names, write_arff, write_libsvm_multilabel
 from ...datasets.tables import Table, read_table, suffix_of, write_table
-from .base import Content, Form, as_names, need_labels
+from .base import Content, Form, as_names, counted, need_labels, predicted_name
 
 _LIBSVM = (".libsvm", ".svm", ".svmlight")
 
 
 class MultiLabelForm(Form):
-    """A row a sample. Out goes a table of the same form, its labels the predicted ones."""
+    """A row a sample. Out goes the table with columns of predicted labels beside true ones; ARFF and LIBSVM files have the predicted ones alone."""
 
     task, estimator = "multilabel", "MultiLabelClassifier"
 
@@ -51,7 +51,8 @@ class MultiLabelForm(Form):
         y = self._labels(table) if known else None
         rows = table.texts(kept["id"]) if kept.get("id") in table.columns else [None] * table.n_rows
         titles = [f"row {i + 1}" if own is None else own for i, own in enumerate(rows)]
-        return Content(coder.matrix(table), y, titles, table, f"{table.n_rows} rows, {len(coder.names)} features")
+        words = f"{table.n_rows} rows, {len(coder.names)} features, {counted(len(names), 'label')}"
+        return Content(coder.matrix(table), y, titles, table, words)
 
     def _learn(self, path: Path, table: Table) -> None:
         kept = self.settings
@@ -131,7 +132,9 @@ class MultiLabelForm(Form):
         names, own = self.settings["label_names"], np.asarray(labels)
         if isinstance(content.source, Table):
             columns = [own.tolist()] if own.ndim == 1 else own.T.tolist()
-            write_table(out, content.source.replaced(dict(zip(names, columns, strict=True))))
+            known = content.y is not None
+            heads = [predicted_name(name, known, content.source.columns) for name in names]
+            write_table(out, content.source.replaced(dict(zip(heads, columns, strict=True))))
             return
         data = content.source._replace(Y=own, label_names=list(names))
         if self.settings["kind"] == "arff":

@@ -10,7 +10,7 @@ from ...core.files.store import atomic
 from ...datasets.conll import Sentence, read_conll
 from ...datasets.tables import compression_of
 from ...datasets.templates import as_template, column_features, default_templates
-from .base import Content, Form
+from .base import Content, Form, counted
 
 
 class SequenceForm(Form):
@@ -36,7 +36,11 @@ class SequenceForm(Form):
         y = [[token[own - 1] for token in sentence] for sentence in sentences] if width == own else None
         names = [f"sentence {i + 1}" for i in range(len(sentences))]
         n_tokens = sum(map(len, sentences))
-        return Content(X, y, names, (path, sentences), f"{len(sentences)} sentences, {n_tokens} tokens")
+        words = f"{counted(len(sentences), 'sentence')}, {counted(n_tokens, 'token')}"
+        if y is not None:
+            n_words = len({token[0] for sentence in sentences for token in sentence})
+            words += f", {counted(len({tag for own in y for tag in own}), 'tag')}, {counted(n_words, 'distinct word')}"
+        return Content(X, y, names, (path, sentences), words)
 
     def _learn(self, path: Path, width: int) -> None:
         if width < 2:

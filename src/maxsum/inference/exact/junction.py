@@ -318,6 +318,15 @@ class Elimination:
         run.step(n)
         return True
 
+    def best(self) -> np.ndarray | None:
+        """A best labelling, without looking at the clock; None if there is none."""
+        arguments, n = (self.terms, self.record, *self.holdings, self.messages), len(self.order.nodes)
+        if elimination.eliminate(*arguments, 0, n) >= 0:
+            return None
+        labels = np.zeros(n, dtype=np.int32)
+        elimination.trace_back(*arguments, labels)
+        return labels
+
     def certificate(self) -> EliminationCertificate:
         """The separator tables as a proof."""
         self.messages.flags.writeable = False

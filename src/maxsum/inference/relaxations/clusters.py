@@ -125,10 +125,10 @@ class Clusters:
             )
             self.one_pass = uniform_passes(self.net, forms)
 
-    def short(self) -> int:
-        """Add triangles and squares; where they are too many, those whose nodes are the least decided under the messages."""
+    def short(self, near: np.ndarray | None = None) -> int:
+        """Add triangles and squares (of the nodes ``near``); where they are too many, those whose nodes are the least decided under the messages."""
         net, (n_nodes, k) = self.net, self.net.unary.shape
-        wanted = np.ones(n_nodes, dtype=np.uint8)
+        wanted = np.ones(n_nodes, dtype=np.uint8) if near is None else near.astype(np.uint8)
         new = cycle_search.short_cycles(net, wanted, _TUNING.most_cycles)
         length = np.diff(new[0])
         if not len(length):

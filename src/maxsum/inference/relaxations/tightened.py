@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...core.certificates.dual import arc_consistent, slack
 from ...core.certificates.scale import tolerance
 from ...core.parameters import Real, WholeNumber, settings
 from ...core.problem import Messages, Problem
@@ -27,6 +28,9 @@ class Tuning:
     decode_every: int = 8  # rounds between two labellings
     first_rounds: int = 16  # before it is asked whether rounds gain
     window: int = 16  # rounds over which a gain is measured
+    decided_share: float = 1e-2  # of the mean loss of a term: those that lose less are decided
+    near_steps: int = 4  # edges from undecided terms to the cycles that are taken first
+    near_share: float = 0.5  # of the nodes at most; with more of them all cycles are taken at once
 
 
 _TUNING = Tuning()
@@ -103,10 +107,22 @@ class Tightening(Clusters):
 
     # ---- rounds ---------------------------------------------------------------------------------------------------------
 
-    def ascend(self, max_iter: int, stall: float) -> bool:
-        """Rounds until the gap is closed (True), nothing gains any more, or a limit is met."""
+    def undecided(self) -> np.ndarray | None:
+        """The nodes about the terms that a labelling does not reach; None where these are many."""
+        problem, labels, edges = self.problem, self.run.labels, self.problem.graph.edges
+        assert labels is not None
+        terms = slack(problem, self.messages, labels, arc_consistent(problem))
+        least = _TUNING.decided_share * max(terms.gap, 0.0) / max(1, len(terms.node) + len(terms.edge))
+        near = terms.node > least
+        near[edges[terms.edge > least]] = True
+        for _ in range(_TUNING.near_steps):
+            near[edges[near[edges].any(axis=1)]] = True
+        return near if near.mean() <= _TUNING.near_share else None
+
+    def ascend(self, max_iter: int, stall: float, near: np.ndarray | None = None) -> bool:
+        """Rounds until the gap is closed (True), nothing gains any more, or a limit is met; with the short cycles of the nodes ``near`` alone."""
         run = self.run
-        if not self.short() and not self.frustrated(run.bound - run.score, self.best):
+        if not self.short(near) and (near is not None or not self.frustrated(run.bound - run.score, self.best)):
             return False
         run.termination = Termination.iteration_limit
         bounds: list[float] = []
@@ -127,7 +143,7 @@ class Tightening(Clusters):
             if since > _TUNING.first_rounds and bounds[-1 - _TUNING.window] - bound <= stall * gap:
                 self.make_tables()
                 self.read_off()
-                if not self.frustrated(gap, self.best):
+                if near is not None or not self.frustrated(gap, self.best):
                     run.termination = Termination.stalled
                     return False
                 since = 0

@@ -62,8 +62,8 @@ class ProjectedQuasiNewton(Learner):
 
     For a strongly convex objective the lower bound is that of the best combination of the tangents of the last iterations
     (`maxsum.learning.objectives.smooth`), and learning ends at the relative gap ``tol``. Otherwise no bound is claimed, and it ends when the
-    projected gradient :math:`\Pi(w - g) - w` has shrunk to ``gradient_tol`` of its first norm, or when ten iterations lower the
-    objective by less than a tenth of ``tol`` (relative).
+    projected gradient :math:`\Pi(w - g) - w` has shrunk to ``gradient_tol`` of its first norm; when ten iterations lower the
+    objective by less than a tenth of ``tol`` (relative) it has ``stalled``, which is not to be converged.
 
     Parameters
     ----------
@@ -130,8 +130,12 @@ class ProjectedQuasiNewton(Learner):
         flat = len(state.recent) > _TUNING.flat_steps and state.recent[0] - state.recent[-1] <= 0.1 * self.tol * abs(
             state.recent[-1]
         )
-        if norm == 0.0 or (not _proves(objective) and (norm <= self.gradient_tol * state.first or flat)):
+        if norm == 0.0 or (not _proves(objective) and norm <= self.gradient_tol * state.first):
             training.end(Termination.converged)
+        elif flat and not _proves(objective):
+            share = norm / state.first
+            words = f"{type(self).__name__}: ten steps without progress, at a projected gradient of {share:.2g} of the first; not converged."
+            training.end(Termination.stalled, words)
 
     def _report(self, objective: Any, training: Training, bundle: Bundle, w: np.ndarray, found: Evaluation) -> Evaluation:
         """Record weights and bound; where the error of the evaluation is what keeps the gap open, it is made smaller first."""

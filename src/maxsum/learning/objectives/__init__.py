@@ -1,1 +1,1 @@
-"""What is minimised: one file a surrogate (margin, lp, trivial, qp, logistic, likelihood), and what they share."""
+"""What is minimised: one file a surrogate (margin, lp, trivial, qp, logistic, likelihood, pseudolikelihood), and what they share."""

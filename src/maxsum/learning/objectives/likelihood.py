@@ -98,10 +98,6 @@ class LikelihoodObjective(SmoothObjective):
         model.refuse_factors("the likelihood")
         if model.labels is None:
             raise InvalidSampleError("the model was bound without labels; give them to bind().")
-        if model.has_forbidden:
-            raise InvalidSampleError(
-                "the model forbids pairs of labels (-inf), for which no weights are learned by likelihood; train with surrogate='margin'."
-            )
         if not (model.data.node_weights == 1.0).all():
             raise InvalidSampleError(
                 "samples have node_weights that are not 1, wanted none: the likelihood of a labelling has no loss of nodes to weight. "
@@ -115,6 +111,11 @@ class LikelihoodObjective(SmoothObjective):
         self._features = _Features(model)
         self.partition = _partition(model, data, n_jobs, max_cells, False)
         self.exact = self.partition.exact
+        if model.has_forbidden and not self.exact.all():
+            raise InvalidSampleError(
+                f"the model forbids pairs of labels (-inf), and the sums over labellings of sample {int((~self.exact).argmax())} are out of reach, where "
+                "the bound in their place has no finite messages; train with surrogate='margin'."
+            )
         self.inexact = not self.exact.all()
         self._rows, self._owner = np.arange(len(model.labels)), np.repeat(np.arange(self.n_examples), np.diff(data.node_ptr))
         self._edge_owner = np.repeat(np.arange(self.n_examples), np.diff(data.edge_ptr))
@@ -329,6 +330,8 @@ class _Features:
         scores = np.asarray(self.x @ w[: index.size].reshape(index.shape))
         if (data.n_states < model.n_labels).any():
             scores[np.arange(model.n_labels) >= data.n_states[:, None]] = -np.inf
+        if data.excluded is not None:
+            scores[data.excluded] = -np.inf
         return scores
 
     def gradient(self, node: np.ndarray, edge: np.ndarray, table: np.ndarray) -> np.ndarray:

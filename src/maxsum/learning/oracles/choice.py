@@ -24,18 +24,17 @@ _EXACT_SOLVERS = ("TreeDP", "MaxFlow", "JunctionTree", "Exhaustive")
 
 def choose_oracle(model: BoundModel, design: Design, oracle: Any) -> Oracle:
     """The oracle that fits the graphs and the cone: see `MarginObjective`."""
+    hard = model.data.factors is not None or (model.has_forbidden and not model.is_forest)
     if oracle is not None:
         if isinstance(oracle, (str, Solver)) or callable(oracle):
             name = oracle if isinstance(oracle, str) else type(oracle).__name__
             if name == "bracket":
-                return (
-                    FactorOracle(model, design, exact=False) if model.data.factors is not None else BracketOracle(model, design)
-                )
+                return FactorOracle(model, design, exact=False) if hard else BracketOracle(model, design)
             return SolverOracle(model, design, oracle, exact=name in _EXACT_SOLVERS)
         if hasattr(oracle, "answer"):
             return oracle
         raise InvalidParameterError(f"oracle is {oracle!r}, wanted None, a solver, its name, or a function of a Problem.")
-    if model.data.factors is not None:
+    if hard:
         return FactorOracle(model, design)
     if model.is_forest:
         return ForestOracle(model, design)

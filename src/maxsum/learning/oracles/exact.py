@@ -19,8 +19,10 @@ class ForestOracle:
     exact = True
 
     def __init__(self, model: BoundModel, design: Design):
-        self.model, self.design = model, design
         data = model.data
+        if data.excluded is not None:  # kernels know nothing of labels that are excluded, but read their loss
+            design = design._replace(loss=np.where(data.excluded, -np.inf, design.loss))
+        self.model, self.design = model, design
         n_nodes, size = len(data.n_states), model.n_labels
         ptr, adj_edge, adj_side = adjacency(n_nodes, data.edges)
         member_ptr, member = memberships(n_nodes, np.zeros(0, dtype=np.int32))
@@ -32,7 +34,7 @@ class ForestOracle:
             adj_edge, adj_side, np.zeros(1, dtype=np.int64), empty, np.zeros((0, size)), member_ptr, member, empty, tables.bank,
         )  # fmt: skip
         self.order = tree.forest_order(n_nodes, data.edges, ptr, adj_edge, adj_side)
-        self.hard = bool((data.n_states < size).any())
+        self.hard = bool((data.n_states < size).any()) or model.has_forbidden
         roots = np.concatenate([self.order[0][self.order[3][:-1]], [n_nodes]]) if n_nodes else np.zeros(1, dtype=np.int64)
         self.first = np.searchsorted(roots, data.node_ptr)
         self.messages = np.zeros((2, len(data.edges), size))

@@ -17,6 +17,7 @@ from ...inference.relaxations.trws import TRWS
 from ...kernels.records import Design
 from ...models.bound import BoundModel
 from .base import Effort, Key, Oracle, augmented
+from .exact import ForestOracle
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Tuning:
 
 
 class FactorOracle:
-    """Examples with factors by `JunctionTree` (of the problem, or of its form with nodes and edges alone), or by `TRWS` and a search; those
+    """Examples with factors, or with cycles and forbidden pairs of labels, by `JunctionTree` (of the problem, or of its form with nodes and edges alone), or by `TRWS` and a search; those
     without by the oracle that fits them.
 
     Parameters
@@ -50,12 +51,14 @@ class FactorOracle:
         from .choice import choose_oracle
 
         self.model, self.design, self.tuning = model, design, tuning
-        factors = model.data.factors or ()
-        self.has = np.array([len(own) > 0 for own in factors], dtype=bool)
+        self.has = np.array([model.has_forbidden and not graph.is_forest for graph in model.data.graphs], dtype=bool)
+        if model.data.factors is not None:
+            self.has |= np.array([len(own) > 0 for own in model.data.factors], dtype=bool)
         self.plain: Oracle | None = None
         if not self.has.all():  # kernels know nothing of factors, so that the examples that have some are not asked for there
             bare = replace(model, data=replace(model.data, factors=None))
-            self.plain = choose_oracle(bare, design, None) if exact else BracketOracle(bare, design)
+            trees = ForestOracle(bare, design) if model.has_forbidden else None  # it is asked for forests alone then
+            self.plain = trees or (choose_oracle(bare, design, None) if exact else BracketOracle(bare, design))
         self.templates = model.problems(np.zeros(model.n_weights))
         eliminate = JunctionTree(max_cells=tuning.cells)
         self.narrow = self.has.copy()

@@ -61,7 +61,7 @@ class SolverOracle:
             self.bracket.restore(state)
 
     def _new_bracket(self) -> BracketOracle | FactorOracle:
-        if self.model.data.factors is not None:
+        if self.model.data.factors is not None or self.model.has_forbidden:
             return FactorOracle(self.model, self.design, exact=False)
         return BracketOracle(self.model, self.design)
 
@@ -70,7 +70,7 @@ class SolverOracle:
         j, problem = item
         if self.solver is None or isinstance(self.solver, (str, Solver)):
             result = solve(problem, self.solver)
-            if len(problem.factors):
+            if len(problem.factors) or self.model.has_forbidden:
                 return possible(problem, result, self.model.truth(j))
             if result.labels is None:
                 raise OracleError(f"example {j}: {result.solver} returned no labelling ({result.message})")
@@ -105,9 +105,9 @@ def _checked(j: int, problem: Problem, given: Any, truth: np.ndarray) -> tuple[n
     if bound is not None and (not isinstance(bound, (int, float, np.number)) or not float(bound) > -np.inf):
         raise OracleError(f"example {j}: the oracle returned the bound {bound!r}, wanted a number, or labels alone.")
     labels, score = labels.astype(np.int32), problem.score(labels)
-    if len(problem.factors) and score == -np.inf:
+    if score == -np.inf:
         raise OracleError(
-            f"example {j}: the oracle returned labels that the factors of the sample forbid, wanted some that they allow."
+            f"example {j}: the oracle returned labels that the factors of the sample forbid, or a rule of neighbours, wanted some that they allow."
         )
     if bound is None or bound == np.inf:
         return labels, np.inf

@@ -306,7 +306,7 @@ def feature_sum(model: BoundModel, loss: np.ndarray, moves: Moves) -> FeatureSum
     repeats = max((_repeats(cells, shape) for cells, shape in zip(moves, shapes, strict=True)), default=0)
     unit = (most + same + repeats + 8) * EPS
     sizes = [_gathered(cells, shape, unit) for cells, shape in zip(moves, shapes, strict=True)]
-    _refuse_forbidden(model, sizes[1])
+    _refuse_forbidden(model, moves)
     vector, error = adjoint(model, *amounts), unit * adjoint(absolute(model), *sizes)
     product = amounts[0].multiply(loss)
     value, total = -float(product.sum()), float(abs(sizes[0]).multiply(loss).sum())
@@ -388,11 +388,17 @@ def _n_cliques(model: BoundModel) -> int:
     return 0 if model.data.cliques is None else int(model.data.cliques.ptr[-1])
 
 
-def _refuse_forbidden(model: BoundModel, sizes: Any) -> None:
-    """No plane may have a pair of labels that the model forbids: it is no labelling, and bounds nothing."""
-    if not model.has_forbidden or not sizes.nnz:
+def _refuse_forbidden(model: BoundModel, moves: Moves) -> None:
+    """No plane may have a label or a pair of labels that the model forbids: it is no labelling, and bounds nothing. What is within the
+    rounding of marginals is no such label."""
+    if not model.has_forbidden:
         return
-    met = _array(sizes.T @ abs(model.data.f)).T.reshape(model.edge_index.shape)
+    nodes, edges = ((own.row[some], own.cell[some]) for own in moves[:2] for some in [np.abs(own.amount) > own.blur])
+    if model.data.excluded is not None and model.data.excluded[nodes].any():
+        raise CertificateError("a plane of the certificate has a label that its node may not have, so it proves nothing.")
+    shape = (len(model.data.edges), model.n_labels**2)
+    used = sparse.csr_array(sparse.coo_array((np.ones(len(edges[0])), edges), shape=shape))
+    met = _array(used.T @ abs(model.data.f)).T.reshape(model.edge_index.shape)
     if (met[model.edge_index == FORBIDDEN] > 0).any():
         raise CertificateError("a plane of the certificate has a pair of labels that the model forbids, so it proves nothing.")
 
@@ -406,8 +412,7 @@ def exact_feature_sum(model: BoundModel, loss: np.ndarray, moves: Moves, units: 
     Amounts of nodes, edges and cliques are whole numbers of ``2 ** units[i]``.
     """
     total = Dyadic.none()
-    _refuse_forbidden(model, _gathered(Cells.of(moves.edge.row, moves.edge.cell, (moves.edge.amount != 0).astype(float)), (
-        len(model.data.edges), model.n_labels**2)))  # fmt: skip
+    _refuse_forbidden(model, moves)
     for kind, (cells, unit) in enumerate(zip(moves, units, strict=True)):
         key, amount = add_up(cells.row * model.n_labels ** (2 if kind == 1 else 1) + cells.cell, cells.amount)
         row, cell = np.divmod(key, model.n_labels ** (2 if kind == 1 else 1))

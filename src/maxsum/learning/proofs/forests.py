@@ -208,6 +208,8 @@ def exact_slacks(
     nodes, labels = np.nonzero(kept)
     own = np.flatnonzero(easy[np.repeat(np.arange(model.n_examples), np.diff(data.edge_ptr))])
     pairs = kept[data.edges[own, 0]][:, :, None] & kept[data.edges[own, 1]][:, None, :]
+    if model.has_forbidden:  # pairs that no labelling has
+        pairs &= np.isfinite(scores.edge(data.edges, own))
     at, first, second = np.nonzero(pairs)
     edges, cells = own[at], first * size + second
     ends = truth[data.edges].astype(np.int64)
@@ -233,7 +235,8 @@ def exact_slacks(
         for v, parent, e, turned in zip(*(column.tolist() for column in level), strict=True):
             mine, table = value[v], tables[e]
             for m in value[parent]:
-                value[parent][m] += max(mine[k] + table[m * size + k if turned else k * size + m] for k in mine)
+                ways = ((k, m * size + k if turned else k * size + m) for k in mine)
+                value[parent][m] += max(mine[k] + table[cell] for k, cell in ways if cell in table)
         check.step(len(level.nodes))
     slack = np.zeros(model.n_examples, dtype=object)
     for root in forest.roots.tolist():
