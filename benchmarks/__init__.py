@@ -23,6 +23,7 @@ MODULES = {
     "exact": "bench_exact",
     "map": "bench_map",
     "uai": "bench_uai",
+    "factors": "bench_factors",
     "trws": "bench_trws",
     "grids": "bench_grids",
     "random": "bench_random",

@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from maxsum.datasets import make_snakes
+from maxsum import Graph
+from maxsum.datasets import make_shape_sorter, make_snakes
 from maxsum.datasets.generate import snake_sample
+from maxsum.datasets.shape_sorter import colour_codes
 from maxsum.inference import TightenedTRWS
+from maxsum.inference.relaxations.finisher import LPFinisher
 from maxsum.learning import BlockFrankWolfe, LPObjective
 from maxsum.learning.result import LearningResult
-from maxsum.models import GraphModel
+from maxsum.models import GraphModel, GraphSample
 from maxsum.models.bound import BoundModel
+from maxsum.models.features import Codes
 
 from .bench_limits import cpu_clock
+from .bench_panel import STRONG_NOISE
 from .measure import verdict
 
 TITLE = "Learning where the linear relaxation is not tight"
@@ -24,18 +29,28 @@ DESCRIPTION = """
 cells and of their edges, by direction: 22 275 weights; C = 0.1 of the sum. The bracket of the exact M3N to 1 %: labellings from below, dual bounds from
 above, those of the linear relaxation (*lp*) or with cycles of edges as clusters (*tightened*). *Oracle*, *evaluation* and *verify* are CPU seconds: in calls for
 planes, in those that claim the objective, and of `result.verify` afterwards, which solves everything anew; what is left of *CPU s* is the ascent of the dual. One
-thread. Targets: 1 % in 60 CPU seconds, accuracy 0.998 on 1000 other snakes. *Wound*: snakes that begin and end anywhere, which is harder.
+thread; *lp* alone stops after 20 s. Targets: 1 % in 60 CPU seconds, accuracy 0.998 on 1000 other snakes. *Wound*: snakes that begin and end anywhere, which is harder.
+
+*Photographs*: six images of 60×60 pixels of a shape-sorter puzzle, 512 codes of colours, 6 labels, as they come and under strong noise (noise 0.1, fibres 0.6, blur of 1.2 pixels,
+colour casts of 0.2), by the default learner of the `lp` surrogate; C is that of the mean of the slacks. *Fractional* is the share of nodes that the linear program of the
+loss-augmented problems leaves undecided at the weights that were found. *ms a call* are CPU milliseconds of an oracle call, *oracle* the share of calls in all. Limit and target: 1 % in 10 CPU seconds.
 """
+PHOTOGRAPHS: dict[str, dict[str, float]] = {
+    "as they come": {},
+    "strong noise": STRONG_NOISE,
+}
+LIMIT = 10.0
 SECONDS, ACCURACY, TOL = 60.0, 0.998, 1e-2
+RELAXED_SECONDS = 20.0  # for the bracket of the linear relaxation, which has stopped to fall by then
 
 
 def rows(quick: bool = False) -> list[dict[str, Any]]:
     with cpu_clock():
-        return _snakes(quick)
+        return _snakes(quick) + _photographs(quick)
 
 
 def _snakes(quick: bool) -> list[dict[str, Any]]:
-    n, limit = (6, 2.0) if quick else (200, SECONDS)
+    n = 6 if quick else 200
     found = []
     for crossing in (True, False):
         images, labels = make_snakes(n, crossing=crossing)
@@ -43,6 +58,7 @@ def _snakes(quick: bool) -> list[dict[str, Any]]:
         for tighten in (False, True):
             _warm(model, tighten)
             objective = _Timed(model, C=0.1, tighten=tighten)
+            limit = 2.0 if quick else SECONDS if tighten else RELAXED_SECONDS
             start = time.process_time()
             result = BlockFrankWolfe(tol=TOL, max_iter=10_000, time_limit=limit).fit(objective)
             seconds = time.process_time() - start
@@ -67,6 +83,45 @@ def _snakes(quick: bool) -> list[dict[str, Any]]:
                 row |= {"test accuracy": accuracy, "target": f"{SECONDS:g} s, {ACCURACY:g}: {verdict(met)}" if crossing else ""}
             found.append(row)
     return found
+
+
+def _photographs(quick: bool) -> list[dict[str, Any]]:
+    n, side = (2, 12) if quick else (6, 60)
+    found = []
+    for name, options in PHOTOGRAPHS.items():
+        images, labels = make_shape_sorter(n, side, side, **options)
+        samples = [GraphSample(colour_codes(own).ravel(), Graph.grid(side, side)) for own in images]
+        model = GraphModel(features=Codes(512)).bind(samples, [own.ravel() for own in labels], classes=np.arange(6))
+        for C in (1.0,) if quick else (0.1, 1.0, 10.0):
+            objective = _Timed(model, C=C / n)
+            start = time.process_time()
+            result = BlockFrankWolfe(tol=TOL, max_iter=100_000, time_limit=LIMIT).fit(objective)
+            seconds = time.process_time() - start
+            spent = objective.asked + objective.evaluated
+            found.append(
+                {
+                    "table": f"Photographs: {n} images of {side}×{side}, 512 codes, 6 labels, to 1 % of the LP-M3N optimum",
+                    "images": name,
+                    "C of the mean": C,
+                    "relative gap": result.relative_gap,
+                    "fractional": _fractional(objective, result.weights),
+                    "oracle calls": result.n_oracle_calls,
+                    "CPU s": seconds,
+                    "ms a call": 1e3 * spent / result.n_oracle_calls,
+                    "oracle": spent / seconds,
+                    "target": f"{LIMIT:g} s: {verdict(result.relative_gap <= TOL and seconds <= 1.05 * LIMIT)}",
+                }
+            )
+    return found
+
+
+def _fractional(objective: LPObjective, w: np.ndarray) -> float:
+    """Share of nodes without a label in the solution of the linear program."""
+    open_ = []
+    for j in range(objective.n_examples):
+        marginals = LPFinisher(tol=1e-6, time_limit=20.0).solve(objective.loss_problem(w, j)).marginals
+        open_.append(0.0 if marginals is None else float((marginals.max(axis=1) < 0.999).mean()))
+    return float(np.mean(open_))
 
 
 class _Timed(LPObjective):

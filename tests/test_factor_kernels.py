@@ -325,6 +325,77 @@ def test_a_count_of_many_nodes() -> None:
     assert factor_moves.value(net, y) == pytest.approx(best)
 
 
+@pytest.mark.parametrize("kind", ["concave", "exactly", "any"])
+def test_prices_of_counts_never_make_the_bound_worse(kind: str) -> None:
+    """Counts of many members, two of which overlap: with any scores, bounds fall, and one count alone is solved by one pass."""
+    rng, n = np.random.default_rng(12), 40
+    for alone in (True, False) * 5:
+        scores = {
+            "concave": np.concatenate([[0.0], np.cumsum(np.sort(rng.normal(size=n))[::-1])]),
+            "exactly": np.where(np.arange(n + 1) == rng.integers(5, 30), 0.0, -INF),
+            "any": 3 * rng.normal(size=n + 1),
+        }[kind]
+        built = Builder([3] * n, rng.normal(size=(n, 3)))
+        for _ in range(1 if alone else 2):
+            counted = np.zeros((n, 3), dtype=np.uint8)
+            counted[np.arange(n), rng.integers(0, 3, size=n)] = 1
+            built.cardinality(range(n), counted, scores)
+        net, y = built.net(), np.zeros(n, dtype=np.int32)
+        messages = rng.normal(size=(len(net.nodes), 3))
+        bounds = [sum(factor_passes.terms(net, messages, y)[::2])]
+        for i in range(8):
+            bounds.append(factor_passes.sweep(net, i % 2 == 0, messages))
+            assert bounds[-1] == pytest.approx(sum(factor_passes.terms(net, messages, y)[::2]), abs=1e-8)
+        assert (np.diff(bounds) <= 1e-9).all()
+        if alone:
+            out = np.empty((n, 3))
+            best = factors.max_marginals(net, 0, net.unary, out)
+            assert bounds[1] == pytest.approx(best, abs=1e-9)
+
+
+def conditioned_afresh(net, messages: np.ndarray) -> np.ndarray:
+    """The labels of conditioning where every factor is a count of the nodes 0, 1, .., asked anew for each node."""
+    psi, y = np.where(net.unary[net.nodes] > -INF, messages, -INF), np.empty(len(net.n_states), dtype=np.int32)
+    for v in range(len(y)):
+        score = net.unary[v].copy()
+        for f in range(len(net.kind)):
+            first, last = int(net.ptr[f]), int(net.ptr[f + 1])
+            out = np.empty((last - first, net.unary.shape[1]))
+            if factors.max_marginals(net, f, psi[first:last], out) > -INF:
+                score += np.where(
+                    np.isneginf(out[v]), -INF, out[v] - np.where(np.isneginf(psi[first + v]), 0.0, psi[first + v])
+                )
+        y[v] = score.argmax()
+        for first in net.ptr[:-1]:
+            psi[first + v] = -INF
+            psi[first + v, y[v]] = 0.0
+    return y
+
+
+@pytest.mark.parametrize("kind", ["concave", "between", "exactly", "two"])
+def test_large_counts_are_decoded_as_if_asked_anew(kind: str) -> None:
+    """One sort for all members of a count gives the labels that a sort for each gives, where the differences of its scores fall."""
+    rng, n = np.random.default_rng(9), 300
+    count = np.arange(n + 1)
+    falling = np.concatenate([[0.0], np.cumsum(np.sort(rng.normal(size=n))[::-1])])
+    scores = {
+        "concave": [falling],
+        "between": [np.where((count > 80) & (count < 110), 0.0, -INF)],
+        "exactly": [np.where(count == 40, 0.0, -INF)],
+        "two": [falling, np.where(count >= 220, 0.5 * falling, -INF)],
+    }
+    built = Builder([3] * n, np.where(rng.random((n, 3)) < 0.1, -INF, rng.normal(size=(n, 3))))
+    for part in scores[kind]:
+        counted = np.zeros((n, 3), dtype=np.uint8)
+        counted[np.arange(n), rng.integers(0, 3, size=n)] = 1
+        built.cardinality(range(n), counted, part)
+    net, y = built.net(), np.zeros(n, dtype=np.int32)
+    net.unary[:, 0] = np.where(np.isneginf(net.unary).all(axis=1), 0.0, net.unary[:, 0])
+    messages = rng.normal(size=(len(net.nodes), 3))
+    factor_decode.decode(net, True, messages, y)
+    assert y.tolist() == conditioned_afresh(net, messages).tolist()
+
+
 def test_large_counts_are_decoded_as_small_ones() -> None:
     """Above some size conditioning is computed anew only where it has to be: the count holds all the same."""
     rng, n = np.random.default_rng(9), 2000

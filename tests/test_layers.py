@@ -1,5 +1,5 @@
 """Who may import whom: core <- kernels <- executors, qp <- inference <- models, losses <- learning <- shards, parts, estimators <- storage,
-torch <- experiments <- cli. Inside learning: certificate, result <- oracles <- proofs <- dual <- objectives <- driver <- learners <- paths; imports
+torch <- experiments <- cli. Inside learning: certificate, result <- oracles <- proofs <- dual <- objectives <- driver <- learners <- paths, latent; imports
 for types alone (under TYPE_CHECKING) may point anywhere in there.
 
 `metrics` and `datasets` stand beside the estimators; `metrics` uses nothing but core, `datasets` core and the samples of models.
@@ -142,7 +142,7 @@ LEARNING_ROOMS = (
     ("objectives",),
     ("driver",),
     ("learners",),
-    ("paths",),
+    ("paths", "latent"),
 )
 """Rooms and files of `maxsum.learning`: each may import what stands before it, and itself. Its `__init__` names the homes of all."""
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -54,6 +54,12 @@ def test_every_parameter_has_an_effect():
     dark = make_shape_sorter(4, 60, 60, 0, **(plain | {"shadow": 0.8}))
     carpet = easy[1][0] == 0
     assert dark[0][0][carpet].mean() < 0.98 * easy[0][0][carpet].mean()
+    blurred = make_shape_sorter(4, 60, 60, 0, **(plain | {"blur": 2.0}))
+    assert table_error(blurred, blurred) > 1.1 * table_error(easy, easy)
+    assert all((one == two).all() for one, two in zip(blurred[1], easy[1], strict=True))
+    tinted = make_shape_sorter(4, 60, 60, 0, **(plain | {"cast": 0.3}))
+    grey = [np.std(own[0][0][carpet].astype(float) / easy[0][0][carpet], axis=0).mean() for own in (tinted, easy)]
+    assert grey[0] > 0.15 and grey[1] == 0
     drawn = make_shape_sorter(4, 60, 60, 0, **(plain | {"hand": 2.0}))[1][0]
     assert 0.005 < (drawn != easy[1][0]).mean() < 0.15
 
@@ -79,6 +85,8 @@ def test_codes():
         ({"shading": "much"}, "shading"),
         ({"shadow": True}, "shadow"),
         ({"hand": -1}, "hand"),
+        ({"blur": np.inf}, "blur"),
+        ({"cast": 1.5}, "cast"),
         ({"random_state": "x"}, "random_state"),
     ],
 )

@@ -93,6 +93,7 @@ SEEN_ELSEWHERE = {
     "checkpoint",
     "checkpoint_seconds",
     "dimensions",
+    "unknown",  # test_partial_labels.py
     "warm_start",
 }  # below; dimensions in test_grid_dimensions
 # On label sets the default learner has no order to draw, and pairs of labels in general tables are what is learned.

@@ -20,7 +20,7 @@ import maxsum as ms
     ],
 )
 def test_a_graph_of_another_kind_names_the_call_that_makes_one(graph, way):
-    with pytest.raises(ms.InvalidSampleError, match="wanted maxsum.Graph") as error:
+    with pytest.raises(ms.InvalidSampleError, match=r"wanted maxsum\.Graph") as error:
         ms.GraphSample(np.zeros((3, 1)), graph)
     assert way in str(error.value)
 

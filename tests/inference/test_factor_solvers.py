@@ -83,3 +83,48 @@ def test_warm_starts_from_another_solver_and_after_a_change(name: str) -> None:
         if name != "solve":
             messages = ms.Messages(*(rng.normal(size=part.shape) for part in p.zero_messages()))
             check_result(own, solver_of(name).solve(p, init=messages))
+
+
+def test_counts_over_large_parts_of_a_problem() -> None:
+    """A chain of which exactly a third may have label 1: passes come as near as the linear program, and never below the optimum."""
+    rng = np.random.default_rng(3)
+    for count, n in ((13, 40), (40, 120)):
+        factors = [ms.factors.exactly(np.arange(n), count)]
+        p = ms.Problem(ms.Graph.chain(n), rng.normal(size=(n, 2)), tables=0.4 * np.eye(2), factors=factors)
+        best, found = ms.solve(p, "JunctionTree"), ms.solve(p, "TRWS")
+        assert best.guarantee == "optimal" and (best.labels == 1).sum() == count
+        assert found.bound >= best.score - 1e-9 and found.score <= best.score + 1e-9
+        assert found.gap <= 0.02 * abs(best.score)
+
+
+def test_counts_that_overlap_and_are_too_large_for_a_search() -> None:
+    """20 000 nodes: an answer with a bound, against a sort for each of the counts of the even nodes."""
+    rng, n = np.random.default_rng(4), 20_000
+    u = rng.normal(size=(n, 2))
+    even = np.arange(0, n, 2)
+    p = ms.Problem(
+        ms.Graph.from_edges([], n), u, factors=[ms.factors.at_most(np.arange(n), n // 4), ms.factors.at_least(even, n // 5)]
+    )
+    found = ms.solve(p, time_limit=20)
+    gain = u[:, 1] - u[:, 0]
+    inside, outside = (np.concatenate([[0.0], np.cumsum(np.sort(part)[::-1])]) for part in (gain[even], gain[1::2]))
+    best = -np.inf
+    for among in range(n // 5, min(n // 4, len(even)) + 1):
+        best = max(best, inside[among] + outside[: n // 4 - among + 1].max())
+    best += u[:, 0].sum()
+    assert found.score <= best + 1e-6 and found.bound >= best - 1e-6
+    assert found.gap <= 1e-3 * abs(best)
+    found.verify(p)
+
+
+def test_a_count_over_a_grid_is_not_written_with_gigabytes() -> None:
+    """961 nodes: its partial counts would need tables of 16 GB; passes take a fraction of a second, and say how near they are."""
+    rng, side = np.random.default_rng(0), 31
+    n = side * side
+    factors = [ms.factors.exactly(np.arange(n), n // 3)]
+    p = ms.Problem(ms.Graph.grid(side, side), rng.normal(size=(n, 2)), tables=0.5 * np.eye(2), factors=factors)
+    found = ms.solve(p, time_limit=20)
+    assert (found.labels == 1).sum() == n // 3
+    assert found.relative_gap < 0.005
+    with pytest.raises(ms.MaxsumError, match="would have"):
+        ms.solve(p, "BranchAndBound")

@@ -139,6 +139,48 @@ def test_moving_medians_to_the_nodes_tightens_the_relaxation():
     assert relaxed.form.rows.diagonal.sum() <= 2 * np.abs(plain).sum()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_plain_is_the_published_convexification(seed):
+    """(8) of the paper, dense: energies are minus scores, the diagonal is the sum of sizes of each row, and half of it is taken off the nodes."""
+    problem = small(seed)
+    n, K = problem.unary.shape
+    matrix = np.zeros((n, K, n, K))
+    for e, (u, v) in enumerate(problem.graph.edges):
+        a, b = problem.n_states[u], problem.n_states[v]
+        table = (problem.tables[problem.edge_table[e]] * problem.edge_weight[e])[:a, :b]
+        matrix[u, :a, v, :b] -= table
+        matrix[v, :b, u, :a] -= table.T
+    matrix = matrix.reshape(n * K, n * K)
+    inside = np.isfinite(problem.unary) & (np.arange(K) < problem.n_states[:, None])
+    matrix[~inside.ravel()] = matrix[:, ~inside.ravel()] = 0.0
+    diagonal = np.abs(matrix).sum(axis=1)
+    theta = np.where(inside, -problem.unary, 0.0).ravel() - 0.5 * diagonal
+    matrix += np.diag(diagonal)
+    assert np.linalg.eigvalsh(matrix).min() >= -1e-9 * max(1.0, np.abs(matrix).max())
+    relaxed = relax(problem, True)
+    random = np.random.default_rng(seed)
+    for _ in range(5):
+        mu = np.where(inside, random.random((n, K)), 0.0)
+        mu /= mu.sum(axis=1, keepdims=True)
+        x = mu.ravel()
+        assert reference_value(problem, relaxed, mu) == pytest.approx(
+            problem.offset - theta @ x - 0.5 * x @ matrix @ x, rel=1e-9, abs=1e-9
+        )
+    best = max(enumerate_scores(problem).values())
+    result = QPRelaxation(plain=True).solve(problem)
+    check = result.certificate.verify(problem, result.labels)
+    assert best <= result.bound + 1e-9 and check.bound == pytest.approx(result.bound)
+
+
+def test_the_published_convexification_depends_on_constants():
+    rng = np.random.default_rng(0)
+    unary, tables = rng.normal(size=(16, 3)), rng.normal(size=(24, 3, 3))
+    low, high = (ms.Problem(ms.Graph.grid(4, 4), unary, tables + constant) for constant in (0.0, 5.0))
+    plain = [QPRelaxation(plain=True).solve(own).bound - 24 * more for own, more in ((low, 0.0), (high, 5.0))]
+    moved = [QPRelaxation().solve(own).bound - 24 * more for own, more in ((low, 0.0), (high, 5.0))]
+    assert plain[1] > plain[0] + 1 and moved[1] == pytest.approx(moved[0], rel=1e-4) and moved[0] < plain[0]
+
+
 def test_tables_of_a_bank_stay_shared():
     problem = ms.Problem(ms.Graph.grid(20, 20), np.random.default_rng(0).normal(size=(400, 5)), 0.3 * np.eye(5))
     relaxed = relax(problem)

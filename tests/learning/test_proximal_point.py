@@ -70,6 +70,25 @@ def test_equals_exact_learning_on_trees(graph):
         assert result.lower_bound <= best * (1 + 1e-9)
 
 
+def test_as_published_without_a_proof(references):
+    """One slack, no help between steps, each problem solved to a given gap, stopped by (15): the optimum, and no bound is claimed."""
+    obj = lp_objective(*CASES[1])
+    best = solve_message_qp(obj).value
+    published = dict(slacks="one", polish=False, certify=False, lambda_0=2.0)
+    result = ProximalPoint(**published, inner_tol=1e-5, eps=1e-4, inner=500).fit(obj)
+    assert result.termination == Termination.stalled and "rule (15)" in result.message
+    assert best * (1 - 1e-8) <= result.objective <= best * 1.01
+    assert result.certificate is None and result.lower_bound <= 0 and result.relative_gap >= 1
+    before, after = np.array(result.extra["steps"])[:, :2].T
+    assert (after <= before * (1 + 1e-12)).all()
+    rough, fine = (
+        ProximalPoint(**published, inner_tol=tol, max_iter=2, inner=500).fit(obj).extra["steps"][0][4] for tol in (0.3, 1e-6)
+    )
+    assert rough < fine
+    with pytest.raises(InvalidParameterError, match="inner_tol"):
+        ProximalPoint(inner_tol=0.0).fit(obj)
+
+
 def test_never_below_the_m3n_optimum():
     obj = lp_objective("complete", 3)
     exact = MarginObjective(obj.model, C=5.0)

@@ -36,6 +36,8 @@ def make_shape_sorter(
     shading: float = 0.35,
     shadow: float = 0.35,
     hand: float = 0.25,
+    blur: float = 0.45,
+    cast: float = 0.0,
 ) -> Images:
     r"""Snapshots of five coloured puzzle pieces on a carpet, each pixel labelled: 0 for the carpet, 1 to 5 for `PIECES`.
 
@@ -62,6 +64,10 @@ def make_shape_sorter(
         Depth of shadows, at most 1.
     hand : float
         Standard deviation of the drawn outlines from the true ones, in percent of the shorter side.
+    blur : float
+        Width of the lens, in pixels: the standard deviation of its blur, over borders too.
+    cast : float
+        Standard deviation of colour casts: patches of coloured light as wide as a piece, relative to white light; below 1.
 
     Returns
     -------
@@ -79,7 +85,8 @@ def make_shape_sorter(
     """
     _check_sizes(n_images=n_images, height=height, width=width)
     for name, value, most in (
-        ("noise", noise, np.inf), ("texture", texture, 1.0), ("shading", shading, 1.0), ("shadow", shadow, 1.0), ("hand", hand, 100.0)
+        ("noise", noise, np.inf), ("texture", texture, 1.0), ("shading", shading, 1.0), ("shadow", shadow, 1.0), ("hand", hand, 100.0),
+        ("blur", blur, np.inf), ("cast", cast, 1.0),
     ):  # fmt: skip
         wanted = f"a number >= 0{'' if most == np.inf else f' and at most {most:g}'}"
         check_value(name, value, Real(0.0, at_most=most, below=np.inf, wanted=wanted))
@@ -87,7 +94,7 @@ def make_shape_sorter(
     images, labels = [], []
     for _ in range(n_images):
         scene = _Scene(random, height, width)
-        images.append(scene.photograph(noise, texture, shading, shadow))
+        images.append(scene.photograph(noise, texture, shading, shadow, blur, cast))
         labels.append(scene.drawn(hand))
     return images, labels
 
@@ -168,7 +175,8 @@ class _Scene:
             labels[piece.covers(self.down + off[0], self.right + off[1])] = piece.label
         return labels
 
-    def photograph(self, noise: float, texture: float, shading: float, shadow: float) -> np.ndarray:
+    def photograph(self, noise: float, texture: float, shading: float, shadow: float, blur: float, cast: float) -> np.ndarray:
+        """What the camera shows, in bytes."""
         from scipy.ndimage import gaussian_filter, shift
 
         random = self.random
@@ -181,9 +189,14 @@ class _Scene:
             colour[inside] = self._surface(piece)[inside]
             covered |= inside
         far = 0.05 * self.side
-        cast = shift(covered.astype(float), (far * np.sin(angle), far * np.cos(angle)), order=1)
-        shade = 1.0 - shadow * np.where(covered, 0.0, gaussian_filter(cast, 0.02 * self.side))
-        seen = gaussian_filter(colour * (light * shade)[..., None], (0.45, 0.45, 0))
+        thrown = shift(covered.astype(float), (far * np.sin(angle), far * np.cos(angle)), order=1)
+        shade = 1.0 - shadow * np.where(covered, 0.0, gaussian_filter(thrown, 0.02 * self.side))
+        lit = colour * (light * shade)[..., None]
+        if cast > 0:
+            lit *= np.maximum(
+                1.0 + cast * np.stack([_field(random, self.shape, _LEAST * self.side) for _ in range(3)], axis=-1), 0.0
+            )
+        seen = gaussian_filter(lit, (blur, blur, 0))
         seen += noise * random.standard_normal((*self.shape, 3))
         return np.asarray(np.clip(255.0 * seen + 0.5, 0, 255).astype(np.uint8))
 

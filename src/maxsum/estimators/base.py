@@ -18,13 +18,14 @@ from ..core.parameters import Elsewhere, Flag, Maybe, OneOf, settings
 from ..core.problem import Problem
 from ..inference.base import Solver
 from ..learning.driver import Learner
+from ..learning.latent import Partial, informed
 from ..learning.learners.grow import TreeGrower
 from ..learning.result import LearningResult
 from ..models.bound import FORBIDDEN, BoundModel
 from ..models.convex import ConvexBound
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
-from ..models.labels import read_labels
+from ..models.labels import encode_labels, induced, read_labels
 from ..models.sample import GraphSample
 from ..models.scaling import SCALE, Scaling, collapsed, very_different_scales
 from ..models.second_order import PairLayout
@@ -36,7 +37,7 @@ from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
 from .pipeline import Bound, Data, MaxSumEstimator, Plan, best, labels_of
 from .settings import Settings, as_jobs
 from .surrogates import SURROGATES, sample_operators, surrogate_of
-from .targets import Coding, Rule, allowed_labels, form_of, in_form, unmasked
+from .targets import Coding, Rule, allowed_labels, form_of, in_form, split_sets, unmasked
 
 
 class Labeler(MaxSumEstimator):
@@ -52,6 +53,7 @@ class Labeler(MaxSumEstimator):
         symmetric=Flag(),
         scale=SCALE,
         classes=Elsewhere("None, or all labels that exist, as `bind` takes them"),
+        unknown=OneOf("drop", "infer"),
         forbidden=Elsewhere(
             "None, 'bio', 'bioes', pairs of labels, or a dictionary of these, which the classes of the data decide"
         ),
@@ -169,13 +171,15 @@ class Labeler(MaxSumEstimator):
         samples = self._samples(items, facts)
         if all(sample.graph.shape is None for sample in samples):  # one label after the other is the only form then
             form = form.replace("flat", "").strip()
+        told = labels  # with sets of those that are possible; for the convex training these are unknown
+        labels, _ = split_sets(samples, labels)
         coding = Coding.read(samples, labels, declared)
         targets, declared = coding.targets, coding.declared
         settings = replace(settings, forbidden=coding.rules(settings.forbidden))
         if not weight.all():
             read_labels(samples, targets, declared)
             kept = np.flatnonzero(weight)
-            samples, targets, weight = [samples[j] for j in kept], [targets[j] for j in kept], weight[kept]
+            samples, targets, told, weight = *([own[j] for j in kept] for own in (samples, targets, told)), weight[kept]
         # The model, on trees that are grown for it if it asks for them.
         model, spec = graph_model(settings, features), surrogate.energies(settings)
         if spec is not None and spec.trees is not None:
@@ -192,6 +196,9 @@ class Labeler(MaxSumEstimator):
                 why = "no graph has a cycle" if bound.is_forest else "no smaller class is known to fit"
                 why = "pairs of labels are forbidden" if bound.has_forbidden else "samples have factors" if constrained else why
                 words = f"general potentials, as {why}; "
+        partial = None
+        if settings.unknown == "infer":
+            bound, partial = partly_labelled(model, bound, coding, samples, targets, declared, told, weight)
         bound = coding.named(bound)
         operators = sample_operators(spec, samples, targets, declared)
         found = (
@@ -200,7 +207,7 @@ class Labeler(MaxSumEstimator):
             | {"n_features_in_": _n_features_in(samples, bound), "labels_form_": form}
             | self._feature_names(items)
         )
-        return Bound(bound, weight, settings, found, None, operators, words)
+        return Bound(bound, weight, settings, found, None, operators, words, partial)
 
     def _doubts(self, plan: Plan, result: LearningResult, finished: bool) -> Iterable[str]:
         """Features on very different scales; one label for all training data, of which samples are predicted until two labels differ."""
@@ -430,6 +437,34 @@ def graph_model(settings: Settings, features: Any = None) -> GraphModel:
         "auto" if coder is None else coder, potentials, settings.bias, settings.homogeneous, settings.symmetric, settings.tie,
         settings.forbidden,
     )  # fmt: skip
+
+
+def partly_labelled(
+    model: GraphModel,
+    bound: BoundModel,
+    coding: Coding,
+    samples: list[GraphSample],
+    targets: Any,
+    declared: Any,
+    told: Any,
+    weight: np.ndarray,
+) -> tuple[BoundModel, Partial | None]:
+    """The model of the known nodes, with the features of all, and what is known of whole samples; None where every label is known."""
+    classes = bound.classes
+    given: Any = classes[0] if all(own is classes[0] for own in classes) else list(classes)
+    own = replace(bound.layout.model, features=model.features)
+    every = own.bind(samples, None, given)
+    outside = [coding.rule.classes] * len(classes) if coding.rule is not None else list(classes)
+    allowed = allowed_labels(samples, told, outside, coding.rule)
+    states = np.split(every.data.n_states, every.data.node_ptr[1:-1])
+    if all((mask.sum(axis=1) == 1).all() for mask in allowed):
+        return bound, None
+    kept, labels = induced(samples, targets, declared)
+    data = replace(every.layout.encode(kept), excluded=bound.data.excluded)
+    known = every.layout.bound(classes, data, encode_labels(labels, kept, classes))
+    some = np.flatnonzero(informed(allowed, states))
+    whole = every if len(some) == len(samples) else every.layout.bound(classes, every.layout.encode([samples[j] for j in some]))
+    return known, Partial(coding.named(whole), np.concatenate([allowed[j] for j in some]), weight[some])
 
 
 def tree_model(

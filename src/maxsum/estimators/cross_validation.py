@@ -362,6 +362,9 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
+    unknown : {"drop", "infer"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -430,6 +433,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         forbidden: Any = None,
+        unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -463,6 +467,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.forbidden = forbidden
+        self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -555,6 +560,9 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
+    unknown : {"drop", "infer"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -614,6 +622,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         forbidden: Any = None,
+        unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -652,6 +661,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.forbidden = forbidden
+        self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -732,6 +742,9 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
+    unknown : {"drop", "infer"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -783,6 +796,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         forbidden: Any = None,
+        unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
@@ -814,6 +828,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.forbidden = forbidden
+        self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.solver = solver

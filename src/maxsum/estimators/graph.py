@@ -85,6 +85,9 @@ class GraphLabeler(Labeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
+    unknown : {"drop", "infer"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data (samples, labels, loss, potentials; C, tolerance and sample weights may change) goes on
         from the planes of the first (its weights for qp, logistic and likelihood); on other data it starts from nothing, but qp, logistic
@@ -148,6 +151,7 @@ class GraphLabeler(Labeler):
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         forbidden: Any = None,
+        unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -177,6 +181,7 @@ class GraphLabeler(Labeler):
         self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.forbidden = forbidden
+        self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten

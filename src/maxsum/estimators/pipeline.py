@@ -23,11 +23,13 @@ from ..inference.base import Clock, Solver
 from ..inference.dispatch import is_easy, solve
 from ..inference.exact.junction import has_small_width
 from ..learning.driver import Learner
+from ..learning.latent import Partial, concave_convex
 from ..learning.learners.cutting_plane import CuttingPlane
 from ..learning.learners.subset_ascent import SubsetAscent
 from ..learning.objectives.base import check_C
 from ..learning.objectives.margin import MarginObjective
 from ..learning.objectives.multilabel import is_small
+from ..learning.objectives.partial import PartialObjective
 from ..learning.objectives.qp import QPObjective
 from ..learning.objectives.smooth import SmoothObjective
 from ..learning.objectives.stored import StoredObjective
@@ -94,6 +96,8 @@ class Bound(NamedTuple):
         Operators of convex energies, for each sample.
     words : str
         Why the potentials are these.
+    partial : Partial, optional
+        What is known of labels that training infers.
     """
 
     model: BoundModel
@@ -103,6 +107,7 @@ class Bound(NamedTuple):
     full: BoundModel | None = None
     operators: list[Any] | None = None
     words: str = ""
+    partial: Partial | None = None
 
 
 class Plan(NamedTuple):
@@ -114,6 +119,7 @@ class Plan(NamedTuple):
     bound: Any
     facts: dict[str, Any]
     chosen: str
+    partial: Partial | None = None
 
 
 class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
@@ -200,7 +206,7 @@ class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
             choice, learner = faster, choose_learner(settings, faster.learner)
         model = surrogate.model(settings, objective, bound.full)
         words = sentence(settings, surrogate, objective, learner, choice, _energies(model) or bound.words)
-        return Plan(settings, learner, objective, model, bound.facts, words)
+        return Plan(settings, learner, objective, model, bound.facts, words, bound.partial)
 
     def _train(self, plan: Plan) -> Self:
         objective, start = self._warm(plan.settings, plan.objective)
@@ -208,6 +214,8 @@ class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
         line = LearningLine(learner.tol)
         with watched(settings.verbose, settings.callback, time_limit=learner.time_limit, describe=line) as callback:
             result = _minimise(replace(settings, callback=callback), objective, learner, start)
+            if plan.partial is not None and result.termination != Termination.interrupted:
+                result, objective = _infer(plan, replace(settings, callback=callback), objective, result)
         if settings.verbose:
             write(f"{settings.owner}: {result}")
         if result.termination == Termination.interrupted and _is_searched():
@@ -453,6 +461,23 @@ def _minimise(settings: Settings, objective: Any, learner: Learner, start: Any) 
         n_oracle_calls=result.n_oracle_calls + other.n_oracle_calls,
         seconds=result.seconds + other.seconds,
     )
+
+
+def _infer(plan: Plan, settings: Settings, dropped: Any, start: LearningResult) -> tuple[LearningResult, Any]:
+    """The training goes on with the labels that are unknown, or known in part, inferred."""
+    partial, learner = plan.partial, plan.learner
+    assert partial is not None
+
+    def objective(model: BoundModel, allowed: np.ndarray) -> PartialObjective:
+        return PartialObjective(model, allowed, dropped.C, dropped.loss, settings.oracle, partial.weight, settings.n_jobs)
+
+    def minimise(convex: PartialObjective, seconds: float) -> LearningResult:
+        limited = learner if np.isinf(seconds) else replace(learner, time_limit=seconds)
+        return _minimise(settings, convex, limited, None)
+
+    who = who_solves(partial.model, settings.solver, settings.oracle)
+    limit = None if learner.time_limit is None else max(0.0, learner.time_limit - start.seconds)
+    return concave_convex(partial, start, objective, minimise, lambda problem: best(problem, who), time_limit=limit)
 
 
 def warm_weights(before: Any, new: Any, weights: np.ndarray) -> np.ndarray | None:

@@ -84,6 +84,9 @@ class SequenceLabeler(Labeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
+    unknown : {"drop", "infer"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on from what the first left.
     smoothing : float
@@ -140,6 +143,7 @@ class SequenceLabeler(Labeler):
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
         forbidden: Any = None,
+        unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
         solver: Solver | str | None = None,
@@ -167,6 +171,7 @@ class SequenceLabeler(Labeler):
         self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.forbidden = forbidden
+        self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.solver = solver

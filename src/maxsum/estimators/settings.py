@@ -106,6 +106,7 @@ class Settings:
     order: int = 1
     label_graph: Any = "complete"
     forbidden: Any = None
+    unknown: str = "drop"
 
     @classmethod
     def of(cls, estimator: NestedParameters) -> Settings:

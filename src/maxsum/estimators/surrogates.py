@@ -109,6 +109,8 @@ class Surrogate(ABC):
             self._check_second_order(settings)
         if settings.forbidden is not None:
             self._check_forbidden(settings)
+        if settings.unknown == "infer":
+            self._check_unknown(settings)
         plain = isinstance(settings.loss, str) and settings.loss == "hamming"
         if not self.has_loss and not plain:
             raise InvalidParameterError(
@@ -136,6 +138,15 @@ class Surrogate(ABC):
         if isinstance(given, Convex) or (isinstance(given, str) and given == "convex"):
             raise InvalidParameterError(
                 f"potentials is {given!r} beside surrogate={self.name!r}, wanted surrogate='qp' or 'logistic' with convex energies."
+            )
+
+    def _check_unknown(self, settings: Settings) -> None:
+        kept = {"order": 1, "warm_start": False, "checkpoint": None}
+        wrong = [f"{name}={getattr(settings, name)!r}" for name, value in kept.items() if getattr(settings, name) != value]
+        if self.name != "margin" or wrong:
+            raise InvalidParameterError(
+                f"unknown is 'infer' beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin', order=1, no warm_start and no "
+                "checkpoint: several trainings of the margin hinge follow each other. Or leave unknown nodes out, unknown='drop'."
             )
 
     def _check_forbidden(self, settings: Settings) -> None:
@@ -237,7 +248,9 @@ class Margin(Surrogate):
         tied = (settings.surrogate, settings.learner, settings.oracle, settings.checkpoint) != (
             None,
         ) * 4 or settings.warm_start
-        fixed = objective.model.data.factors is not None  # the linear relaxation of factors is not learned with
+        fixed = (
+            objective.model.data.factors is not None or settings.unknown == "infer"
+        )  # the linear relaxation of factors is not learned with
         if tied or fixed or settings.rows or settings.order != 1 or not many_blocks(objective):
             return None
         return Instead(

@@ -19,6 +19,7 @@ EXPERIMENTS = {
     "glyphs": "glyphs",
     "handwritten-sudoku": "handwritten_sudoku",
     "letters": "letters",
+    "mulan": "mulan",
     "multilabel": "multilabel",
     "reuters": "reuters",
     "robustness": "robustness",

@@ -19,7 +19,7 @@ from ..learning.result import LearningResult
 from ..metrics import chunk_f1
 from ..models.features import Dicts
 from . import Claim, Progress, Report, data_folder
-from .crfsuite import train_crfsuite
+from .peers.crfsuite import train_crfsuite
 
 SOURCE = "The files of the shared task, a word, its part of speech and its chunk tag a line: corpora/conll2000 of nltk_data."
 FILES = ("train.txt.gz", "test.txt.gz")

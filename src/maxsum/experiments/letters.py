@@ -16,7 +16,7 @@ from ..core.errors import ParseError
 from ..estimators.cross_validation import SequenceLabelerCV
 from ..estimators.sequence import SequenceLabeler
 from . import Claim, Progress, Report, data_folder
-from .crfsuite import train_crfsuite
+from .peers.crfsuite import train_crfsuite
 
 SOURCE = (
     "pixels_packed, labels, lengths and folds of 6877 words in ten folds: letter.data of ai.stanford.edu/~btaskar/ocr, or "

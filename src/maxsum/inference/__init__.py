@@ -8,6 +8,7 @@ from .exact.junction import JunctionTree
 from .exact.lp_search import LPSearch
 from .exact.maxflow import MaxFlow
 from .exact.partial import PartialSearch
+from .exact.roof_duality import RoofDuality
 from .exact.search import BranchAndBound
 from .exact.toulbar2 import Toulbar2
 from .exact.tree import TreeDP
@@ -40,6 +41,7 @@ __all__ = [
     "MaxFlow",
     "PartialSearch",
     "QPRelaxation",
+    "RoofDuality",
     "Solver",
     "TightenedTRWS",
     "Toulbar2",

@@ -290,6 +290,9 @@ class _Stages:
         order = affordable_order(problem, _TUNING.sure_share * self.rest.left)
         if order is not None:
             return self.eliminate(best, order)
+        if len(problem.factors) and unliftable(problem):
+            self.why += ", and its factors are too large for a search"
+            return self.answer(best, best)
         if self.patient or not np.isfinite(best.score):  # hard constraints want a search
             return self.search(best)
         return self.look_around(best)

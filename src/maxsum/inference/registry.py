@@ -9,6 +9,7 @@ from .exact.junction import JunctionTree
 from .exact.lp_search import LPSearch
 from .exact.maxflow import MaxFlow
 from .exact.partial import PartialSearch
+from .exact.roof_duality import RoofDuality
 from .exact.search import BranchAndBound
 from .exact.toulbar2 import Toulbar2
 from .exact.tree import TreeDP
@@ -29,6 +30,7 @@ SOLVERS: dict[str, type[Solver]] = {
     for solver in (
         TreeDP,
         MaxFlow,
+        RoofDuality,
         JunctionTree,
         TRWS,
         TightenedTRWS,

@@ -71,6 +71,19 @@ void Counting::marginals(const FactorNet &net, i64 f, const double *psi, double 
     }
 }
 
+// With price t for each member that counts, members have max(without, with + t) and the factor max_c score(c) - t c. These sum to the maximum if t
+// lies between the gains of the last member that counts and the next one (negated), and is a slope of the score at the best count.
+double Counting::price() const {
+    const i64 n_free = i64(order.size());
+    double low = -INF, high = INF;
+    for (i64 m = 0; m < chosen; m++) high = std::min(high, (score[chosen] - score[m]) / double(chosen - m));
+    for (i64 m = chosen + 1; m <= n_free; m++) low = std::max(low, (score[m] - score[chosen]) / double(m - chosen));
+    if (chosen > 0) low = std::max(low, -order[chosen - 1].gain);
+    if (chosen < n_free) high = std::min(high, -order[chosen].gain);
+    if (!(low <= high)) return NAN;
+    return low > -INF && high < INF ? 0.5 * (low + high) : std::clamp(0.0, low, high);
+}
+
 void Counting::best(i64 n, u8 *counts) const {
     for (i64 i = 0; i < n; i++) counts[i] = without[i] == -INF;
     for (i64 m = 0; m < chosen; m++) counts[order[m].member] = 1;

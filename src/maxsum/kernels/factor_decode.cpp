@@ -2,7 +2,7 @@
 //
 // The score of label k at v is q_v(k) - sum of phi + for each factor of v the maximum, over tuples with k at v and with the labels of the members
 // that have one, of theta_f(t) + phi of the others. A factor that no tuple is left for has no say any more.
-#include "factors.hpp"
+#include "tally.hpp"
 
 namespace maxsum {
 
@@ -21,15 +21,14 @@ class Conditioning {
     std::vector<i64> at, layer_at; // where the sums or the layers of a factor begin; of layer i + f
     std::vector<double> layer;     // automata whose members come in the order of their slots, or opposite to it: what the slots to come are worth
     std::vector<u8> ordered;       // automata: 1 in the order of the slots
-    std::vector<double> marginal;  // of large counting factors: from when they were last computed
-    std::vector<u8> counts;        // and which members count in their best tuple
-    std::vector<i64> marginal_at, left;
+    std::vector<Tally> tally;      // of large counting factors, by number
+    std::vector<i64> tally_at;
     std::vector<double> holds, all;
     Room room;
 
     enum { FREE = -1, MIXED = -2, DEAD = -3 };
-    // Counting factors of more members are conditioned anew only where a label departs from their best tuple, or now and then (REFRESH times).
-    static constexpr i64 LARGE = 256, REFRESH = 64;
+    // Counting factors of more members are sorted once for all of their members.
+    static constexpr i64 LARGE = 256;
 
     double *row(i64 slot) { return phi.data() + slot * n_labels; }
     bool is_large(i64 f) const { return net.kind[f] == CARDINALITY && net.ptr[f + 1] - net.ptr[f] > LARGE; }
@@ -55,15 +54,8 @@ class Conditioning {
                 layer_of(net, f, i).backward(layer.data() + layer_at[i + 1 + f], row(i), layer.data() + layer_at[i + f]);
             }
         } else if (is_large(f)) {
-            refresh(f);
+            tally[tally_at[f]].start(net, f, row(first), room);
         }
-    }
-
-    void refresh(i64 f) {
-        const i64 n = net.ptr[f + 1] - net.ptr[f];
-        max_marginals(net, f, row(net.ptr[f]), marginal.data() + marginal_at[f] * n_labels, room);
-        if (room.counting.top > -INF) room.counting.best(n, counts.data() + marginal_at[f]);
-        left[f] = n / REFRESH;
     }
 
     // What the factor is worth for each label of a slot, message included.
@@ -102,8 +94,7 @@ class Conditioning {
             return;
         default:
             if (!is_large(f)) break;
-            const double *kept = marginal.data() + (marginal_at[f] + i) * n_labels;
-            std::copy(kept, kept + n_labels, out);
+            tally[tally_at[f]].ask(net, f, slot, row(first), out, room);
             return;
         }
         if (i64(all.size()) < n * n_labels) all.resize(n * n_labels);
@@ -119,8 +110,7 @@ class Conditioning {
         } else if (net.kind[f] == AUTOMATON && ordered[f] && common[f] >= 0) {
             common[f] = net.step[net.level[slot] + common[f] * n_labels + label];
         } else if (is_large(f)) {
-            const bool departs = (net.counted(slot, label) != 0) != (counts[marginal_at[f] + slot - net.ptr[f]] != 0);
-            if (departs || --left[f] < 0) refresh(f);
+            tally[tally_at[f]].tell(net.counted(slot, label) != 0);
         }
     }
 
@@ -128,9 +118,9 @@ class Conditioning {
         i64 n_sums = 0, n_layer = 0, n_large = 0;
         for (i64 f = 0; f < n_factors; f++) {
             const i64 first = net.ptr[f], last = net.ptr[f + 1];
-            at[f] = n_sums, marginal_at[f] = n_large;
+            at[f] = n_sums, tally_at[f] = n_large;
             if (net.kind[f] == AGREEMENT) n_sums += 1 + n_labels;
-            if (is_large(f)) n_large += last - first;
+            n_large += is_large(f);
             if (net.kind[f] == AUTOMATON) {
                 ordered[f] = 1;
                 for (i64 i = first + 1; i < last; i++) ordered[f] &= (net.nodes[i - 1] < net.nodes[i]) == forward;
@@ -138,14 +128,14 @@ class Conditioning {
             for (i64 i = first; i < last; i++) layer_at[i + f] = n_layer, n_layer += ordered[f] ? net.width[i] : 0;
             layer_at[last + f] = n_layer, n_layer += ordered[f] ? net.final_width[f] : 0;
         }
-        sums.resize(n_sums), layer.resize(n_layer), marginal.resize(n_large * n_labels), counts.resize(n_large, 0);
+        sums.resize(n_sums), layer.resize(n_layer), tally.resize(n_large);
     }
 
   public:
     Conditioning(const FactorNet &net, bool forward, Array<const double, 2> messages)
         : net(net), forward(forward), n_labels(net.unary.shape[1]), n_factors(net.kind.size()), phi(messages.begin(), messages.end()),
           owner(owners(net)), started(n_factors, 0), common(n_factors, FREE), at(n_factors), layer_at(net.nodes.size() + n_factors),
-          ordered(n_factors, 0), marginal_at(n_factors), left(n_factors, 0), holds(n_labels) {
+          ordered(n_factors, 0), tally_at(n_factors), holds(n_labels) {
         mask(net, phi.data());
         prepare();
     }

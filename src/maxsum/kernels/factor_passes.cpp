@@ -10,9 +10,9 @@
 // the same for all labels of v, so that its maximum and that of v are reached together.
 //
 // Factors for which one member costs as much as all are shared out at once where the pass reaches their last member: phi_i + theta_i of all members
-// go in, and each member takes the n-th part of its max-marginal. Before, the maxima of factor and members sum to no less than the maximum M of their
-// sum; after, the factor has M and the members 0 at most (up to constants between the two). Until then a share of theta_v for such a factor stays at
-// v.
+// go in, and each member takes the n-th part of its max-marginal (or of a large count, where there is one, a price for all members that count).
+// Before, the maxima of factor and members sum to no less than the maximum M of their sum; after, the factor has M and the members 0 at most (up to
+// constants between the two). Until then a share of theta_v for such a factor stays at v.
 //
 // A label that is impossible in a factor, but not forbidden at the node, is kept as bad for the node as it was or as the worst possible label,
 // whichever is worse: messages stay finite, and the bound does not rise.
@@ -60,6 +60,7 @@ class Pass {
     std::vector<double> psi, mu, theta, holds;
     Room room;
 
+    static constexpr i64 PRICED = 16; // members from which a count asks for a price: parts of a few are worth more
     double *row(i64 slot) { return phi + slot * n_labels; }
     double *layer_before(i64 f, i64 slot) { return layer.data() + layer_at[slot + f]; }
 
@@ -145,6 +146,21 @@ class Pass {
         }
     }
 
+    // One price for all members that count: nodes keep all that they know. In parts of 1 / n they would keep next to nothing of a large factor.
+    bool share_price(i64 f) {
+        const i64 first = net.ptr[f], n = net.ptr[f + 1] - first;
+        if (room.counting.solve(net, f, psi.data()) == -INF) return false;
+        const double price = room.counting.price();
+        if (std::isnan(price)) return false;
+        for (i64 i = first; i < first + n; i++) {
+            double *own = row(i);
+            for (i64 k = 0; k < n_labels; k++) own[k] = own[k] > -INF ? (net.counted(i, k) ? -price : 0.0) : -INF;
+        }
+        top[f] = factor_top(net, f, row(first), room);
+        room.poll(u64(n));
+        return true;
+    }
+
     void share_out(i64 f) {
         const i64 first = net.ptr[f], n = net.ptr[f + 1] - first;
         for (i64 i = 0; i < n; i++) {
@@ -153,6 +169,7 @@ class Pass {
             const double *own = row(first + i);
             for (i64 k = 0; k < n_labels; k++) to[k] += own[k];
         }
+        if (net.kind[f] == CARDINALITY && n >= PRICED && share_price(f)) return;
         const double peak = max_marginals(net, f, psi.data(), mu.data(), room);
         top[f] = peak;
         if (peak == -INF) return;

@@ -32,6 +32,7 @@ enum Kind : i32 { TABLE, AGREEMENT, CARDINALITY, AUTOMATON, ALL_DIFFERENT };
 // A function of the number of members whose label counts. With the members that have the choice sorted by what counting gains them, the best tuple of
 // m of them is the first m.
 class Counting {
+    friend class Tally;
     struct Gain {
         double gain;
         i32 member;
@@ -49,6 +50,8 @@ class Counting {
 
     double solve(const FactorNet &net, i64 f, const double *psi);
     void marginals(const FactorNet &net, i64 f, const double *psi, double *out);
+    // A price of counting with which the factor and its members reach the maximum together, each by itself; nan where there is none.
+    double price() const;
     // Which members count in the best tuple.
     void best(i64 n, u8 *counts) const;
 };

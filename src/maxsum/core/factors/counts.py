@@ -173,7 +173,15 @@ class Cardinality(Function):
         return reduced(steps, self.scores)
 
     def lift_cells(self, shape: tuple[int, ...]) -> float:
-        return float(len(shape) * max(shape))
+        possible = np.flatnonzero(np.isfinite(self.scores))
+        if not len(possible):
+            return float(max(shape))
+        at, n = (
+            np.arange(len(shape)),
+            len(shape),
+        )  # partial counts before each node from which the count can still become possible
+        width = np.minimum(at, possible[-1]) - np.maximum(0, possible[0] - (n - at)) + 1
+        return float(width.max() * max(shape))
 
     def lift(self, shape: tuple[int, ...]) -> Lift:
         return self._diagram(shape).lift()

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MAX_LABELS = 4096
 """Labels of an extra node: tables between such nodes have 128 MB."""
 
+MAX_BANK = 2**26
+"""Entries of all tables of the lifted problem, which are as large as the largest: half a gigabyte, written in a second."""
+
 
 @dataclass(frozen=True, eq=False)
 class Lifted:
@@ -121,7 +124,34 @@ def unliftable(problem: Problem) -> str:
                 f"writes factors with extra nodes of at most {MAX_LABELS} labels; factor {f} ({function!r}, {len(nodes)} nodes) "
                 f"needs {cells:.4g}"
             )
+    if (entries := _bank_entries(problem)) > MAX_BANK:
+        return (
+            f"writes factors with tables of at most {MAX_BANK} entries together; those of this problem would have {entries:.2g}"
+        )
     return ""
+
+
+def _bank_entries(problem: Problem) -> float:
+    """Entries of the tables that the extra edges would have, at most about: each has the size of the largest, and equal ones are there once."""
+    from .all_different import AllDifferent
+    from .counts import Cardinality
+    from .tables import Table
+
+    seen: set[tuple[int, tuple[int, ...]]] = set()
+    count, largest = len(problem.tables) if problem.n_edges else 0, float(problem.n_labels)
+    shapes = problem.n_states
+    for number, (nodes, function) in zip(problem.factors.number.tolist(), problem.factors.items(), strict=True):
+        shape = tuple(shapes[nodes].tolist())
+        is_plain = isinstance(function, Table) and not function.is_hard  # the tuples of all of one shape are the same
+        key = (-1 if is_plain else number, shape)
+        if key in seen or isinstance(function, AllDifferent):
+            continue
+        seen.add(key)
+        cells = function.lift_cells(shape)
+        largest = max(largest, cells)
+        # layers of a count differ where it begins and ends; those between are the same
+        count += min(len(nodes), 2 * int(cells) + 2) * 2 if isinstance(function, Cardinality) else 2 * len(nodes)
+    return count * largest**2
 
 
 def lift(problem: Problem) -> Lifted:

@@ -83,6 +83,13 @@ class MaxFlow(Solver):
             run.termination = Termination.converged
 
 
+def cut(problem: Problem, stop: Callable[[], bool]) -> tuple[bool, Messages, np.ndarray]:
+    """A minimum cut of a supermodular problem with two labels and finite scores: whether it was not stopped, messages and labelling of the flow."""
+    network = _Binary(prepare(problem).net)
+    done = _push(network.flow, stop)
+    return done, *network.read(problem)
+
+
 def _push(flow: Flow, stop: Callable[[], bool]) -> bool:
     """Make the flow maximal, asking ``stop`` now and then; False if it was stopped."""
     for backward in (False, True, False, True):

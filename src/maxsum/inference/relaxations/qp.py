@@ -11,7 +11,7 @@ from ...core.certificates.base import MessageCertificate
 from ...core.certificates.dual import own_labels
 from ...core.certificates.quadratic import QPCertificate
 from ...core.certificates.scale import edge_centres
-from ...core.parameters import Real, WholeNumber, settings
+from ...core.parameters import Flag, Real, WholeNumber, settings
 from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...core.rows import row_max
@@ -49,11 +49,15 @@ class QPRelaxation(Solver):
     max_iter : int
     time_limit : float, optional
         Seconds.
+    plain : bool
+        Leave the tables as they are, which is (8) of Jancsary, Nowozin & Rother 2013 (Ravikumar & Lafferty 2006): more is added to the diagonal, and
+        bounds are weaker; a constant added to a table changes them.
     """
 
     tol: float = 1e-6
     max_iter: int = 1000
     time_limit: float | None = None
+    plain: bool = False
 
     solves_relaxation = True
     does = "finite tables, no cliques: bound and labelling by a concave quadratic relaxation"
@@ -61,6 +65,7 @@ class QPRelaxation(Solver):
     _parameters = settings(
         tol=Real(0.0, below=np.inf, wanted="a relative gap >= 0"),
         max_iter=WholeNumber(0, wanted="0 or more iterations"),
+        plain=Flag(),
     )
 
     def supports(self, problem: Problem) -> Support:
@@ -87,7 +92,7 @@ class QPRelaxation(Solver):
                 "QPRelaxation: there was no time to set up the relaxation; the labelling is by ICM, the bound that of messages."
             )
             return
-        relaxed = relax(problem)
+        relaxed = relax(problem, self.plain)
 
         def report(point: QPPoint) -> bool:
             bound = relaxed.constant - point.value + point.gap
@@ -119,11 +124,17 @@ class Convexified(NamedTuple):
     messages: Messages
 
 
-def relax(problem: Problem) -> Convexified:
-    """Convexify a problem without cliques whose tables are finite."""
+def relax(problem: Problem, plain: bool = False) -> Convexified:
+    """Convexify a problem without cliques whose tables are finite; ``plain``: without moving medians to the nodes first."""
     alive, weight = own_labels(problem), problem.edge_weight
     kind, source, shapes = _kinds(problem)
-    bank, first, second, high, low = _flatten(problem.tables[source], shapes)
+    bank, first, second, high, low = _flatten(problem.tables[source], shapes, 0 if plain else _POLISH_ROUNDS)
+    if plain:  # the certificate's tables have their maxima taken off: messages put these back
+        label = np.arange(problem.n_labels)
+        bank += np.where(
+            (label[:, None] < shapes[:, 0, None, None]) & (label < shapes[:, 1, None, None]), high[:, None, None], 0.0
+        )
+        first = first + high[:, None]
     messages = problem.zero_messages()
     messages.edge[0] = first[kind] * weight[:, None] + np.where(weight < 0, weight * (low - high)[kind], 0.0)[:, None]
     messages.edge[1] = second[kind] * weight[:, None]
@@ -155,7 +166,9 @@ def _kinds(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return kind.reshape(-1), problem.edge_table[first], states[first]
 
 
-def _flatten(tables: np.ndarray, shapes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _flatten(
+    tables: np.ndarray, shapes: np.ndarray, rounds: int = _POLISH_ROUNDS
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Tables with small entries: each less its maximum, then row and column medians in turn (Tukey's median polish).
 
     Returns the tables, zero past their shapes, what was added to rows and to columns, and the largest and smallest entry. No
@@ -167,7 +180,7 @@ def _flatten(tables: np.ndarray, shapes: np.ndarray) -> tuple[np.ndarray, np.nda
     low = np.where(inside, tables, np.inf).min(axis=(1, 2), initial=np.inf)
     table = np.where(inside, tables - high[:, None, None], np.nan)
     moved = [np.zeros((len(tables), len(label))) for _ in range(2)]
-    for _ in range(_POLISH_ROUNDS):
+    for _ in range(rounds):
         for side, axis in ((0, 2), (1, 1)):
             middle = _medians(table, axis, shapes[:, 1 - side])
             moved[side] -= middle

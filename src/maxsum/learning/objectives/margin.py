@@ -59,13 +59,25 @@ class MarginObjective(PlaneObjective):
         super().__init__(model.n_examples, model.cone, C, sample_weight, n_jobs)
         self.model, self.loss = model, as_loss(loss)
         model.check_truth()
-        self.loss_table = loss_table(model, self.loss)
+        self.loss_table = self._losses()
         self.design = model.design(self.loss_table)
         self.size = int(largest_difference(self.design))
         self.oracle = self._choose(oracle)
         self.oracle_given, self._foreign = oracle is not None, self.oracle is oracle
         self.exact = self.oracle.exact
         self.scratch = self.new_scratch(1)
+
+    def _losses(self) -> np.ndarray:
+        """Loss of each label at each node of the union."""
+        if type(self)._loss_rows is MarginObjective._loss_rows:
+            return loss_table(self.model, self.loss)
+        rows = [self._loss_rows(j) for j in range(self.model.n_examples)]
+        return np.concatenate([np.zeros((0, self.model.n_labels)), *rows])
+
+    def _loss_rows(self, j: int) -> np.ndarray:
+        """Loss of each label at each node of an example."""
+        rows = slice(self.model.data.node_ptr[j], self.model.data.node_ptr[j + 1])
+        return self.loss.table(self.model.truth(j), self.model.n_labels) * self.model.data.node_weights[rows, None]
 
     def _choose(self, oracle: Any) -> Oracle:
         return choose_oracle(self.model, self.design, oracle)
@@ -156,11 +168,9 @@ class MarginObjective(PlaneObjective):
 
     def loss_problem(self, w: np.ndarray, j: int) -> Problem:
         """The loss-augmented problem of example ``j``, made from its parts without the kernels."""
-        problem, labels = self.model.problem(w, j), self.model.truth(j)
-        rows = slice(self.model.data.node_ptr[j], self.model.data.node_ptr[j + 1])
-        table = self.loss.table(labels, self.model.n_labels) * self.model.data.node_weights[rows, None]
+        problem = self.model.problem(w, j)
         return Problem(
-            problem.graph, problem.unary + table, problem.tables, problem.edge_table, problem.edge_weight, problem.n_states,
+            problem.graph, problem.unary + self._loss_rows(j), problem.tables, problem.edge_table, problem.edge_weight, problem.n_states,
             problem.cliques, factors=problem.factors,
         )  # fmt: skip
 

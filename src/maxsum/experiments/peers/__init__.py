@@ -1,0 +1,1 @@
+"""Other packages, where they are installed, beside ours in one run."""
