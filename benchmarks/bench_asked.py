@@ -8,6 +8,7 @@ from typing import Any
 SUBJECTS: dict[str, str] = {
     "forbidden": "labels that may not be neighbours, kept exactly",
     "partial": "labels that are unknown in part",
+    "penalties": "weights that are exactly zero",
     "trees": "decision trees on pixels: covered glyphs",
 }
 """A line here and a file ``asked_NAME.py`` with ``TITLE``, ``DESCRIPTION`` and ``rows(quick=False)``, as of any benchmark, is a new subject."""

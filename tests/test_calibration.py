@@ -106,5 +106,8 @@ def test_unknown_labels_are_left_out():
     whole = LabelSets(net).fit(X[20:], y[20:])
     half = LabelSets(net).fit(X[20:] + X[:2], y[20:] + [np.full(len(own), -1) for own in y[:2]])
     assert whole.threshold_ == half.threshold_
+    assert LabelSets(net, 0.999).fit(X[20:], y[20:]).threshold_ == np.inf
+    assert whole.coverage_of(X[:1], [np.full(len(y[0]), 7)]) == 0.0
+    assert LabelSets(net, 0.999).fit(X[20:], y[20:]).coverage_of(X[:1], [np.full(len(y[0]), 7)]) == 0.0
     with pytest.raises(NotFittedError, match="no threshold yet"):
         LabelSets(net).predict(X)

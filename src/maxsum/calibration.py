@@ -121,7 +121,8 @@ class LabelSets:
 
     def fit(self, X: Any, y: Any) -> Self:
         """Take the threshold from samples with labels; nodes of unknown label are left out."""
-        self.threshold_ = threshold(self._truth(X, y), self.coverage, self.unit)
+        truth = [np.where(np.isnan(own), np.inf, own) for own in self._truth(X, y)]
+        self.threshold_ = threshold(truth, self.coverage, self.unit)
         return self
 
     def predict(self, X: Any) -> list[np.ndarray]:
@@ -148,11 +149,12 @@ class LabelSets:
         return self.threshold_
 
     def _truth(self, X: Any, y: Any) -> list[np.ndarray]:
-        """Losses of the true labels of each sample, where they are known."""
+        """Losses of the true labels of each sample, where they are known; NaN for what is no class of the model, and never covered."""
         found = []
         for table, numbers in zip(self._tables(X), self.estimator.label_numbers(X, y), strict=True):
-            known = np.flatnonzero(numbers >= 0)
-            found.append(table.reshape(-1, table.shape[-1])[known, numbers[known]])
+            known = np.flatnonzero(numbers != -1)
+            losses = table.reshape(-1, table.shape[-1])[known, numbers[known]]
+            found.append(np.where(numbers[known] < 0, np.nan, losses))
         return found
 
     def _tables(self, X: Any) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import InvalidParameterError, InvalidSampleError
+from maxsum.core.errors import InvalidParameterError
 
 RNG = np.random.default_rng(5)
 CLASSES = np.array(["a", "b", "c"])
@@ -98,6 +98,12 @@ def test_the_probability_of_labels_of_which_some_are_known(likelihood):
     np.testing.assert_allclose(found.lower, [own[-1, 2] for own in likelihood.predict_proba(X)], atol=1e-9)
 
 
+def test_a_label_that_is_no_class_has_the_probability_0(likelihood):
+    found = likelihood.predict_labelling_proba(X[:2], [["z", *Y[0][1:]], Y[1]])
+    assert found.upper[0] == 0.0 < found.lower[1]
+    assert likelihood.label_numbers(X[:1], [["z", "", *Y[0][2:]]])[0].tolist() == [-2, -1, *NUMBERS[0][2:]]
+
+
 def test_margins_have_no_probabilities(margin):
     assert not hasattr(margin, "predict_proba")
     with pytest.raises(AttributeError):
@@ -137,8 +143,8 @@ def test_rows_of_a_table_have_nodes_for_labels():
     unknown[:, 1:] = -1
     first = smooth.predict_labelling_proba(rows, unknown).lower
     np.testing.assert_allclose(first, np.abs(1 - table[:, 0] - smooth.predict_proba(rows)[:, 0]), atol=1e-9)
-    with pytest.raises(InvalidSampleError, match="wanted one of the classes"):
-        ms.MultiLabelClassifier().fit(rows, table[:, 0]).label_numbers(rows, table[:, 0] + 5)
+    one = ms.MultiLabelClassifier().fit(rows, table[:, 0])
+    assert [own.tolist() for own in one.label_numbers(rows[:2], [0, 5])] == [[0], [-2]]
 
 
 def test_a_query_names_what_is_least_sure(margin):
@@ -162,5 +168,4 @@ def test_label_numbers_of_any_labels():
     data = [np.eye(2)[[0, 0, 0, 1]], np.eye(2)[[1, 1, 1]]]
     net = ms.SequenceLabeler().fit(data, labels)
     assert [own.tolist() for own in net.label_numbers(data, labels)] == [[0, 0, 0, -1], [1, 1, 1]]
-    with pytest.raises(InvalidSampleError, match="none of the classes"):
-        net.label_numbers(data[1:], [[("x", 3)] * 3])
+    assert net.label_numbers(data[1:], [[("x", 3)] * 3])[0].tolist() == [-2] * 3

@@ -71,6 +71,7 @@ EFFECTS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "class_weight": ({}, "balanced", weights),
     "forbidden": ({"classes": [0, 1, 2, 9]}, [(0, 9), (9, 0)], lambda net, X: np.isneginf(net.coef_blocks_["edges"]).sum()),
     "smoothing": ({"surrogate": "lp"}, 0.5, lambda net, X: net.result_.learner),
+    "penalty": ({"surrogate": "likelihood"}, "l1", weights),
     "tighten": ({"surrogate": "lp"}, True, lambda net, X: net.result_.message),
     "solver": ({}, "ICM", lambda net, X: net.predict_result(X)[0].solver),
     "connectivity": ({}, 8, lambda net, X: len(net.model_.data.edges)),

@@ -34,6 +34,8 @@ REFUSED = [
     ({"surrogate": "qp", "oracle": "TRWS"}, "oracle"),
     ({"surrogate": "logistic", "oracle": "TRWS"}, "oracle"),
     ({"surrogate": "margin", "smoothing": 0.1}, "smoothing"),
+    ({"penalty": "l1"}, "penalty"),
+    ({"surrogate": "lp", "penalty": 0.5}, "penalty"),
     ({"surrogate": "likelihood", "tighten": True}, "tighten"),
     ({"surrogate": "lp", "tighten": True, "oracle": "TRWS"}, "oracle"),
     ({"surrogate": "lp", "tighten": True, "smoothing": 0.1}, "smoothing"),

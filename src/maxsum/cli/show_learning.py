@@ -160,7 +160,7 @@ def print_model(header: Mapping[str, Any], file: Path) -> None:
     """A table of a model file, from its header alone."""
     result, notes = header["result"], header.get("notes") or {}
     objective = header["objective"]
-    size = next((shape for name, _, shape in header["arrays"] if name == "weights"), [0])
+    size = next((shape for name, _, shape in header["arrays"] if name == "weights"), [header.get("n_weights", 0)])
     settings = ", ".join(f"{name}={value}" for name, value in header["parameters"].items() if _is_plain(value))
     rows = [
         (

@@ -371,6 +371,9 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     tighten : bool
         Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
+    penalty : {"l2", "l1", "elasticnet"} or float
+        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -437,6 +440,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
+        penalty: Any = "l2",
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -471,6 +475,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
+        self.penalty = penalty
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
@@ -569,6 +574,9 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     tighten : bool
         Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
+    penalty : {"l2", "l1", "elasticnet"} or float
+        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -626,6 +634,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
+        penalty: Any = "l2",
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -665,6 +674,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
+        self.penalty = penalty
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
@@ -749,6 +759,9 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    penalty : {"l2", "l1", "elasticnet"} or float
+        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -799,6 +812,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         unknown: str = "drop",
         warm_start: bool = False,
         smoothing: float = 0.0,
+        penalty: Any = "l2",
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -831,5 +845,6 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
         self.unknown = unknown
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.penalty = penalty
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds

@@ -96,6 +96,9 @@ class GraphLabeler(Labeler):
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     tighten : bool
         Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
+    penalty : {"l2", "l1", "elasticnet"} or float
+        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -155,6 +158,7 @@ class GraphLabeler(Labeler):
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
+        penalty: Any = "l2",
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -185,6 +189,7 @@ class GraphLabeler(Labeler):
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
+        self.penalty = penalty
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 

@@ -35,7 +35,7 @@ from .memory import model_bytes, multilabel_bytes
 from .pipeline import Bound, Data, MaxSumEstimator, label_gains, labels_of, who_solves
 from .settings import Settings, as_jobs
 from .surrogates import SURROGATES, balanced, check_balanced, check_weighted, costs_of_classes, surrogate_of
-from .targets import UNKNOWN, unmasked
+from .targets import UNKNOWN, UNSEEN, unmasked
 
 
 class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
@@ -99,6 +99,9 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         from nothing, but qp and logistic from the weights, if these mean the same.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    penalty : {"l2", "l1", "elasticnet"} or float
+        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -152,6 +155,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        penalty: Any = "l2",
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -174,6 +178,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.penalty = penalty
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 
@@ -391,10 +396,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
             return list(table if unknown is None else np.where(unknown, UNKNOWN, table))
         place = {label: k for k, label in enumerate(self.classes_.tolist())}
         given = np.asarray(y).reshape(-1).tolist()
-        wrong = [label for label in given if label not in place]
-        if wrong:
-            raise InvalidSampleError(f"y holds {wrong[0]!r}, wanted one of the classes {self.classes_.tolist()[:12]}.")
-        found = np.array([[place[label]] for label in given], dtype=np.int64)
+        found = np.array([[place.get(label, UNSEEN)] for label in given], dtype=np.int64)
         return list(found if unknown is None else np.where(unknown[:, None], UNKNOWN, found))
 
     def _ranked(self, samples: Any, j: int, rows: np.ndarray) -> list[np.ndarray]:

@@ -78,6 +78,9 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
+    penalty : {"l2", "l1", "elasticnet"} or float
+        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
     checkpoint_seconds : float
@@ -121,6 +124,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         class_weight: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
+        penalty: Any = "l2",
         solver: Solver | str | None = None,
         checkpoint_seconds: float = 30.0,
     ):
@@ -146,6 +150,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.smoothing = smoothing
+        self.penalty = penalty
         self.solver = solver
         self.checkpoint_seconds = checkpoint_seconds
 

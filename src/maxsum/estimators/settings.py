@@ -28,6 +28,7 @@ from ..core.parameters import (
     Function,
     Instance,
     Maybe,
+    OneOf,
     Real,
     WholeNumber,
     check_value,
@@ -35,6 +36,7 @@ from ..core.parameters import (
 )
 from ..learning.driver import Learner
 from ..learning.objectives.stored import StoredObjective
+from ..learning.penalties.objective import L1_SHARE, L1_SHARES
 from ..learning.result import learning_card
 from ..models.convex import ConvexBound
 
@@ -98,6 +100,7 @@ class Settings:
     warm_start: bool = False
     smoothing: float = 0.0
     tighten: bool = False
+    penalty: Any = "l2"
     checkpoint: str | Path | None = None
     checkpoint_seconds: float = 30.0
     symmetric: bool = False
@@ -172,6 +175,11 @@ class NestedParameters(BaseEstimator):
         bias=Flag(),
         warm_start=Flag(),
         smoothing=Real(0.0, below=np.inf, wanted="a temperature >= 0"),
+        penalty=Either(
+            OneOf("l2", *L1_SHARES),
+            L1_SHARE,
+            wanted="'l2', 'l1', 'elasticnet', or a share of absolute values above 0 and up to 1",
+        ),
         checkpoint=FILE_NAME,
         checkpoint_seconds=Real(0.0, wanted="seconds >= 0"),
     )

@@ -38,6 +38,7 @@ from ..learning.oracles.factored import FactorOracle
 from ..learning.oracles.relaxed import RelaxedOracle
 from ..learning.oracles.second_order import PairLoss, PairOracle
 from ..learning.oracles.solver import SolverOracle
+from ..learning.penalties.objective import L1_SHARES, PenalisedObjective
 from ..losses import Hamming, TableLoss, as_loss
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
@@ -83,6 +84,8 @@ class Surrogate(ABC):
         Whether it is there for rows of a table.
     rounds : bool
         Whether it has predictions of its own (`points`): those of a relaxation, rounded.
+    has_penalties : bool
+        Whether other penalties than the sum of squares are there.
     """
 
     name: ClassVar[str]
@@ -91,6 +94,7 @@ class Surrogate(ABC):
     asks_oracle: ClassVar[bool] = True
     on_rows: ClassVar[bool] = True
     rounds: ClassVar[bool] = False
+    has_penalties: ClassVar[bool] = False
     no_loss: ClassVar[str] = ""
     """Why there is no loss."""
 
@@ -100,6 +104,11 @@ class Surrogate(ABC):
         if settings.smoothing > 0 and self.name != "lp":
             raise InvalidParameterError(
                 f"smoothing is {settings.smoothing!r}, wanted 0: only surrogate='lp' has a smooth version."
+            )
+        if settings.penalty != "l2" and not self.has_penalties:
+            raise InvalidParameterError(
+                f"penalty is {settings.penalty!r} beside surrogate={self.name!r}, wanted 'l2': absolute values are for surrogate='likelihood', whose "
+                "learner has a lower bound for them."
             )
         if settings.tighten and self.name != "lp":
             raise InvalidParameterError(
@@ -446,10 +455,18 @@ class Likelihood(_Smooth):
 
     name, default = "likelihood", "MaximumLikelihood"
     has_loss = False
+    has_penalties = True
     no_loss = "a likelihood has no loss to weight"
 
     def objective(self, settings: Settings, bound: BoundModel, weight: np.ndarray, C: float, operators: Any = None) -> Any:
-        return LikelihoodObjective(bound, C, weight, settings.n_jobs)
+        smooth = LikelihoodObjective(bound, C, weight, settings.n_jobs)
+        share = L1_SHARES.get(settings.penalty, settings.penalty)
+        return smooth if share == "l2" else PenalisedObjective(smooth, float(share))
+
+    def choose(self, settings: Settings, bound: BoundModel) -> Choice:
+        if settings.penalty == "l2":
+            return super().choose(settings, bound)
+        return Choice("OrthantWise", "that of penalties of absolute values")
 
     def marginals(self, model: Any, w: np.ndarray, samples: Any, n_jobs: int) -> list[Any]:
         return marginals(model, w, samples, n_jobs)

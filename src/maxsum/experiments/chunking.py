@@ -92,7 +92,7 @@ def train(data: Sentences, test: Sentences, C: float, min_count: int = 1, n_jobs
 
 def train_peer(data: Sentences, test: Sentences, algorithm: str, params: dict[str, Any]) -> Run | None:
     """CRFsuite on the same features; None where it is not installed."""
-    found = train_crfsuite(map(_strings, data.X), data.y, map(_strings, test.X), algorithm, params)
+    found = train_crfsuite(map(strings, data.X), data.y, map(strings, test.X), algorithm, params)
     return None if found is None else Run(f1(test.y, found.tags), found.cpu, found.wall, found.all_cpu, None)
 
 
@@ -175,6 +175,6 @@ def _report(runs: dict[str, Run], C: float, quick: bool, skipped: bool) -> Repor
     )
 
 
-def _strings(features: list[dict[str, Any]]) -> list[list[str]]:
+def strings(features: list[dict[str, Any]]) -> list[list[str]]:
     """Names of binary features, as CRFsuite takes them."""
     return [[f"{name}={value}" if isinstance(value, str) else name for name, value in own.items()] for own in features]

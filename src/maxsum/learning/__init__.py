@@ -16,6 +16,7 @@ _HOME = {
     "LogisticObjective": ".objectives.logistic",
     "MarginObjective": ".objectives.margin",
     "MultiLabelObjective": ".objectives.multilabel",
+    "PenalisedObjective": ".penalties.objective",
     "QPObjective": ".objectives.qp",
     "TrivialObjective": ".objectives.trivial",
     "path": ".paths",

@@ -103,6 +103,22 @@ class HasGradient(HasExamples, Protocol):
         """Make values more exact; False if they are as exact as they get."""
 
 
+class HasPenalty(HasExamples, Protocol):
+    """A smooth loss beside a penalty of absolute values and squares."""
+
+    l1: float
+    l2: float
+
+    def loss(self, w: np.ndarray) -> Any:
+        """Value and gradient of the loss alone."""
+
+    def penalty(self, w: np.ndarray) -> float:
+        """The penalty alone."""
+
+    def lowest(self, tangent: Any) -> float:
+        """What a tangent of the loss proves about the minimum."""
+
+
 class HasSums(Protocol):
     """Sums over all labellings: those of a likelihood."""
 

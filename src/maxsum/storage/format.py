@@ -8,7 +8,7 @@ A model file is a container (`maxsum.core.files.container`: a mark, a JSON heade
 - ``result``: what is claimed. ``objective``, ``lower_bound``, ``gap``, ``relative_gap``, ``guarantee``, and how the training went;
 - ``certificate``: kind and number of planes of the proof; ``proof``: the proof itself, or null.
 
-The arrays ``weights`` and ``more_weights`` (potentials of the trivial surrogate), one after the other, are what the claims are about. A
+Where most weights of a likelihood are 0 the others are in ``weights_not_0``, at the places ``weights_at`` of ``n_weights`` (of the header). The arrays ``weights`` and ``more_weights`` (potentials of the trivial surrogate), one after the other, are what the claims are about. A
 ``DualCertificate`` in ``proof`` is ``{"record": ..., "fields": {"examples", "keys", "alpha", "mu"}}``, whose values are arrays by name
 (``{"array": name}``), or, for more than 16 labellings, ``{"rows": [flat array, ends], "as": "tuple"}``. Numbers that JSON lacks are
 ``{"float": "inf"}``.
@@ -52,6 +52,8 @@ FACTS = ("gamma_", "scaling_", "labels_form_", "C_", "Cs_", "scores_", "n_featur
 NUMBERS = ("objective", "lower_bound", "seconds", "oracle_seconds", "qp_seconds", "finished")
 SHARDED = (AggregatedObjective, ShardedObjective, ShardedSmooth)
 COUNTS = ("n_iter", "n_oracle_calls")
+SPARSE = 3
+"""How many times more weights than places of weights that are not 0 there have to be for these to be written in their stead: they take 16 bytes each."""
 
 
 FINGERPRINT = (

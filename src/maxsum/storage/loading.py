@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import estimators
 from ..core.errors import CertificateError, MaxsumError, ModelFileError
+from ..core.memory import check_room
 from ..core.result import Guarantee, Termination
 from ..estimators.cross_validation import CrossValidated
 from ..estimators.multilabel import MultiLabelClassifier
@@ -134,6 +135,11 @@ def verify_model(
             "the model has no certificate to check: save it with certificate=True, from a training that proves a bound."
         )
     prepared = net._prepare(net._read(X, y, sample_weight), float(stored.C))
+    if prepared.partial is not None:
+        raise ModelFileError(
+            "the model inferred labels that were unknown in training (unknown='infer'): its proof is about the problem with these labels, which a file does not "
+            "hold. Check it with result_.verify(objective_) where the training ran."
+        )
     objective = prepared.objective
     if isinstance(stored, StoredObjective):
         if stored.weighs_mean:
@@ -171,6 +177,21 @@ def _compare_header(result: LearningResult) -> None:
         )
 
 
+def _read_weights(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The weights, of which zeros may have been left out."""
+    if "weights" in arrays:
+        return np.ascontiguousarray(arrays["weights"], dtype=np.float64)
+    places, values, size = arrays["weights_at"], arrays["weights_not_0"], header["n_weights"]
+    if type(size) is not int or size < 0 or places.dtype.kind not in "iu" or places.shape != values.shape or places.ndim != 1:
+        raise ValueError(f"there are {len(values)} weights at {len(places)} places of {size!r:.40}")
+    if len(places) and (places[0] < 0 or places[-1] >= size or (np.diff(places) <= 0).any()):
+        raise ValueError(f"places of weights are not in order, or not in 0 .. {size - 1}")
+    check_room(8 * size, "this model")
+    weights = np.zeros(size)
+    weights[places] = values
+    return weights
+
+
 def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -> Any:
     reader, name = Reader(arrays), header["estimator"]
     if name not in NAMES:
@@ -181,7 +202,7 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
         raise ValueError(f"the parameter {wrong[0]!r:.40} is a list")
     estimator = getattr(estimators, name)(**parameters)
     classes = _read_classes(header["classes"], reader)
-    weights, more = np.ascontiguousarray(arrays["weights"], dtype=np.float64), arrays["more_weights"].astype(np.float64)
+    weights, more = _read_weights(header, arrays), arrays["more_weights"].astype(np.float64)
     model = rebuild(header["model"], classes, weights, reader)
     facts = header["facts"]
     if not set(facts) <= set(FACTS):

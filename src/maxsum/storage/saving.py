@@ -14,7 +14,7 @@ from ..estimators.base import Labeler
 from ..inference.base import Solver
 from ..learning.objectives.stored import StoredObjective
 from ..learning.result import LearningResult
-from .format import COUNTS, DROPPED, FACTS, FILE, FINGERPRINT, NAMES, NUMBERS, TRAINING, fingerprint, sizes
+from .format import COUNTS, DROPPED, FACTS, FILE, FINGERPRINT, NAMES, NUMBERS, SPARSE, TRAINING, fingerprint, sizes
 from .structure import describe
 from .values import LeftOut, Writer, described, noted
 
@@ -93,13 +93,22 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
         header["objective"]["training"] = training_digest(objective)
         header["messages"] = writer.value(slack_messages(objective, result.weights), "messages")
     trace = [[p.iteration, p.seconds, p.objective, p.lower_bound, p.n_oracle_calls] for p in result.trace]
+    header["n_weights"] = len(estimator.weights_)
     arrays = {
-        "weights": estimator.weights_,
+        **_weights(estimator.weights_, objective.surrogate),
         "more_weights": result.weights[len(estimator.weights_) :],
         "trace": np.array(trace, dtype=np.float64).reshape(-1, 5),
         **writer.arrays,
     }
     FILE.save(path, header, arrays)
+
+
+def _weights(weights: np.ndarray, surrogate: str) -> dict[str, np.ndarray]:
+    """The weights; of a likelihood whose penalty left most of them at 0 the others and their places."""
+    places = np.flatnonzero(weights)
+    if surrogate != "likelihood" or SPARSE * len(places) >= len(weights):
+        return {"weights": weights}
+    return {"weights_at": places.astype(np.int64), "weights_not_0": weights[places]}
 
 
 def _expressible(value: Any) -> Any:

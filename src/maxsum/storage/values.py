@@ -27,6 +27,7 @@ _RECORDS = {
     "learning.certificate": "DualCertificate",
     "learning.dual.pseudo_marginals": "MarginalCertificate",
     "learning.objectives.smooth": "GradientCertificate",
+    "learning.penalties.objective": "PenaltyCertificate",
     "learning.oracles.relaxed": "Relaxed",
     "learning.objectives.smoothed": "SmoothedCertificate",
     "losses": "Hamming TableLoss",

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ...core.conditioning import within
-from ...core.errors import InvalidParameterError, InvalidSampleError
+from ...core.errors import InvalidParameterError
 from ...core.parameters import TIME_LIMIT, OneOf, WholeNumber, check_value
 from ...core.problem import Problem
 from ...executors.threads import thread_map
@@ -20,6 +20,7 @@ from ...models.bound import BoundModel
 from ...models.labels import encode_labels, read_labels
 from ...models.sample import GraphSample
 from ..settings import as_jobs
+from ..targets import UNKNOWN, UNSEEN
 
 _PROBABLE = ("likelihood", "logistic")
 
@@ -117,7 +118,8 @@ class Answers:
         raise NotImplementedError
 
     def label_numbers(self, X: Any, y: Any) -> list[np.ndarray]:
-        """Labels as numbers of classes, for columns of `predict_max_marginals`: for each sample one a node, -1 where a label is unknown."""
+        """Labels as numbers of classes, for columns of `predict_max_marginals`: for each sample one a node, -1 where a label is unknown,
+        -2 where it is none of the classes."""
         raise NotImplementedError
 
     def predict_k_best(
@@ -171,7 +173,7 @@ class Answers:
         X : list, or array-like of shape (n_samples, n_features)
             Samples, as in `fit`.
         y : labels, optional
-            As in `fit`; where labels are unknown the probability is that of those known. By default those that `predict` gives.
+            As in `fit`; where labels are unknown the probability is that of those known, and 0 for a label that is no class. By default those that `predict` gives.
 
         Returns
         -------
@@ -187,6 +189,8 @@ class Answers:
 
         def one(pair: tuple[Problem, np.ndarray]) -> tuple[float, float]:
             problem, known = pair
+            if (known == UNSEEN).any():
+                return 0.0, 0.0
             mask = problem.unary > -np.inf
             mask &= (known[:, None] < 0) | (known[:, None] == np.arange(mask.shape[1]))
             whole, part = log_partition(problem), log_partition(within(problem, mask))
@@ -272,20 +276,23 @@ def losses_of(lower: np.ndarray, upper: np.ndarray, exact: bool) -> LabelLosses:
 
 
 def label_numbers(model: BoundModel, rule: Any, samples: Sequence[GraphSample], labels: list[Any]) -> list[np.ndarray]:
-    """Labels of nodes as numbers of classes, -1 where unknown; ``rule`` numbers labels that are neither numbers nor strings."""
+    """Labels of nodes as numbers of classes, -1 where unknown, -2 for labels that are no classes of the model; ``rule`` numbers labels that are
+    neither numbers nor strings."""
     if rule is not None:
-        read = read_labels(samples, rule.encode(samples, labels), None)
-        for j, (own, known) in enumerate(read):
-            if (own[known] < 0).any():
-                raise InvalidSampleError(f"sample {j} has a label that is none of the classes {rule.classes.tolist()[:12]}.")
-        return [np.where(known, own, -1).astype(np.int64) for own, known in read]
+        read = read_labels(samples, rule.encode(samples, labels), list(range(len(rule.classes))) + [UNSEEN])
+        return [np.where(known, own, UNKNOWN).astype(np.int64) for own, known in read]
     classes = model.classes
     found = []
     for sample, (own, known) in zip(samples, read_labels(samples, labels, _declared(classes)), strict=True):
         types = np.zeros(sample.n_nodes, dtype=np.int64) if sample.node_types is None else sample.node_types
+        known, coded = known.copy(), np.full(len(own), UNKNOWN, dtype=np.int64)
+        for t, mine in enumerate(classes):
+            here = known & (types == t)
+            coded[here & ~np.isin(own, mine)] = UNSEEN
         filler = np.array([classes[t][0] for t in types.tolist()])
-        coded = encode_labels([np.where(known, own, filler) if len(own) else own], [sample], classes)
-        found.append(np.where(known, coded, -1).astype(np.int64))
+        usable = known & (coded == UNKNOWN)
+        numbers = encode_labels([np.where(usable, own, filler) if len(own) else own], [sample], classes)
+        found.append(np.where(usable, numbers, coded))
     return found
 
 
