@@ -30,6 +30,7 @@ N_QUICK = 4  # glyphs of a quick run
 RADIUS = 10
 NODE_DEPTH = 10
 EDGE_DEPTH = 4
+N_CANDIDATES = 2000  # tests that are tried in each round: all of them
 MIN_ITEMS = 100  # pixels or pairs of a leaf
 C = 1.0  # divided by the number of glyphs
 MAX_ITER = 60  # of the last training
@@ -59,7 +60,7 @@ def sample(one: Any, edges: bool) -> GraphSample:
 def labeler(n_train: int, quick: bool) -> GraphLabeler:
     tests = PixelTests(RADIUS, thresholds=[[-0.5, 0.5]], spreads=[[0.5]], n_pairs=0, outside=-1.0)
     depths = (2, 1) if quick else (NODE_DEPTH, EDGE_DEPTH)
-    trees = Trees(*depths, tests=tests, n_candidates=200, min_items=MIN_ITEMS)
+    trees = Trees(*depths, tests=tests, n_candidates=N_CANDIDATES, min_items=MIN_ITEMS)
     learner = ProjectedQuasiNewton(tol=1e-2, max_iter=MAX_ITER)
     return GraphLabeler(Convex(trees=trees), surrogate="qp", C=C / n_train, learner=learner, bias=True)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import maxsum as ms
-from maxsum.core.errors import InvalidParameterError, InvalidSampleError
+from maxsum.core.errors import InvalidParameterError, InvalidSampleError, ModelFileError
 from maxsum.losses import TableLoss
+from maxsum.storage import verify_model
 
 COSTS = [[0.0, 1.0, 3.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
 
@@ -110,6 +111,24 @@ def test_labels_of_any_kind_and_sets_that_are_dropped():
     for kind in ("drop", "infer"):
         net = ms.SequenceLabeler(unknown=kind).fit(X, told)
         assert set(net.predict(X)[0].tolist()) <= {("a", 1), ("b", 2)}
+
+
+def test_cross_validation_scores_what_is_known():
+    X, _, told = words(8)
+    net = ms.SequenceLabelerCV(Cs=[0.1, 1.0], cv=2, unknown="infer", classes=[0, 1, 2]).fit(X, told)
+    assert len(net.result_.extra["latent"]) >= 2
+    single = [[None if isinstance(own, set) else own for own in row] for row in told]
+    assert net.score(X, told) == net.score(X, single)
+
+
+def test_a_model_file_does_not_hold_the_completions(tmp_path):
+    X, _, told = words(6)
+    net = ms.SequenceLabeler(unknown="infer", classes=[0, 1, 2]).fit(X, told)
+    ms.save_model(net, tmp_path / "m.maxsum", certificate=True)
+    for own, other in zip(net.predict(X), ms.load_model(tmp_path / "m.maxsum").predict(X), strict=True):
+        np.testing.assert_array_equal(own, other)
+    with pytest.raises(ModelFileError, match="its proof is about the problem with these labels, which a file does not hold"):
+        verify_model(tmp_path / "m.maxsum", X, told)
 
 
 @pytest.mark.parametrize(

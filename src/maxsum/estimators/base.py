@@ -364,6 +364,7 @@ class Labeler(MaxSumEstimator):
 
     def _fraction(self, samples: list[GraphSample], given: list[Any], weight: np.ndarray) -> float:
         own = self._predict(samples)
+        given, _ = split_sets(samples, given)  # sets of possible labels count as unknown
         if self._coding is None:
             targets = read_labels(samples, given, self.classes_)
         else:

@@ -20,9 +20,10 @@ from .foreign import from_networkx, from_pyg
 from .neighbours import nearest_neighbours, tf_idf
 from .parts import split
 from .shared import shared_neighbours
-from .superpixels import superpixels
+from .superpixels import Superpixels, superpixels
 
 __all__ = [
+    "Superpixels",
     "from_adjacency",
     "from_networkx",
     "from_pyg",

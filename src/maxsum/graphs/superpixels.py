@@ -70,7 +70,7 @@ class Superpixels:
 def superpixels(
     image: Any,
     n_segments: int = 200,
-    compactness: float = 10.0,
+    compactness: float = 20.0,
     features: Any = None,
     segments: Any = None,
     gamma: float | None = None,
@@ -84,7 +84,7 @@ def superpixels(
     n_segments : int
         About so many superpixels.
     compactness : float
-        Of SLIC: more of it makes them rounder, less follows colours.
+        Of SLIC: more of it makes them rounder, less follows colours (and, with noise and texture, leaves few large regions).
     features : array-like, shape (height, width, m), optional
         Further channels for the node features, such as probabilities of a classifier; borders and contrast do not look at them.
     segments : array-like of int, shape (height, width), optional

@@ -135,6 +135,11 @@ def verify_model(
             "the model has no certificate to check: save it with certificate=True, from a training that proves a bound."
         )
     prepared = net._prepare(net._read(X, y, sample_weight), float(stored.C))
+    if prepared.partial is not None:
+        raise ModelFileError(
+            "the model inferred labels that were unknown in training (unknown='infer'): its proof is about the problem with these labels, which a file does not "
+            "hold. Check it with result_.verify(objective_) where the training ran."
+        )
     objective = prepared.objective
     if isinstance(stored, StoredObjective):
         if stored.weighs_mean:
