@@ -1,7 +1,8 @@
 """This library and its peers side by side, in one run: ``python -m benchmarks`` from the root of the repository.
 
 Each module has ``TITLE``, ``DESCRIPTION`` and ``rows(quick=False)``, a list of dicts: the columns of its tables, and ``table``,
-the heading, where it has more than one. Warm-up (compilation) is outside the clock; what is missing is skipped with a reason.
+the heading, where it has more than one; those that have a longer setting take ``long=True`` too. Warm-up (compilation) is outside the
+clock; what is missing is skipped with a reason.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ MODULES = {
     "onegraph": "bench_onegraph",
     "paths": "bench_paths",
     "chunking": "bench_chunking",
+    "torch": "bench_torch",
     "panel": "bench_panel",
     "tight": "bench_tight",
     "reliability": "bench_reliability",

@@ -6,6 +6,7 @@ Sphinx, because numpydoc docstrings, a gallery that runs and Markdown pages (MyS
 from __future__ import annotations
 
 import logging
+from importlib.util import find_spec
 
 import maxsum
 
@@ -37,4 +38,6 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "download_all_examples": False,
     "show_memory": False,
+    # Examples with networks are left out where PyTorch is not installed.
+    "ignore_pattern": r"__init__\.py" if find_spec("torch") else r"__init__\.py|neural_\w+\.py",
 }

@@ -155,7 +155,7 @@ def test_relaxed_hinge_is_an_upper_bound_with_a_subgradient(scale):
         assert layer.last_bracket[0][b] <= exact + 1e-9 and exact <= values[b].item() + 1e-9
     # The gradient is a point of the local polytope: its plane is nowhere above the linear relaxation, which bounds of any messages exceed.
     slopes = torch.autograd.grad(values.sum(), [scores, layer.pairwise.weight])
-    loss_of_gradient = float((slopes[0] * scores).sum() + (slopes[1] * layer.pairwise.weight).sum())
+    loss_of_gradient = float(((slopes[0] * scores).sum() + (slopes[1] * layer.pairwise.weight).sum()).detach())
     assert loss_of_gradient <= values.sum().item() + 1e-9
     for seed in range(3):
         other, point = (
@@ -241,6 +241,14 @@ def test_decoded_grids_have_certificates(settings):
         result = found.result(i)
         assert result.guarantee == "optimal" and result.verify(found.problem(i)) is not None
         assert found.problem(i).score(found[i].reshape(-1).numpy()) == pytest.approx(result.score)
+
+
+def test_limits_of_decoding_leave_a_bracket_that_is_true():
+    scores, layer = 0.3 * images(1, 5, (10, 10), 4)[0], shuffled(StructuredHinge(4, "grid"), 5)
+    quick, best = decode(scores, layer, gap=0.3), decode(scores, layer, time_limit=20.0)
+    assert quick.result(0).guarantee == "within_gap" and 0 < quick.gap[0] <= 0.3 * quick.bound[0]
+    assert best.result(0).guarantee == "optimal"
+    assert quick.score[0] <= best.score[0] + 1e-9 and best.score[0] <= quick.bound[0] + 1e-9
 
 
 @pytest.mark.parametrize(

@@ -268,3 +268,26 @@ def test_families_keep_to_themselves_and_take_their_tables():
             assert (torch.diagonal(tables, dim1=1, dim2=2) > 0).all()
     with pytest.raises(ms.InvalidParameterError, match="not potts"):
         StructuredHinge(2, potentials="potts").pairwise.set_tables(-np.eye(2)[None])
+
+
+class Scored(torch.utils.data.Dataset):
+    """Scores and best labels of chains, found in the workers."""
+
+    def __init__(self, layer):
+        self.layer = layer
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        scores = chains(i).detach()
+        return scores, decode(scores, self.layer).labels
+
+
+def test_workers_of_a_loader_decode():
+    layer = shuffled(StructuredHinge(K))
+    loader = torch.utils.data.DataLoader(Scored(layer), batch_size=None, num_workers=1)
+    found = list(loader)
+    assert len(found) == 4
+    for scores, labels in found:
+        assert (labels == decode(scores, layer).labels).all()

@@ -112,7 +112,11 @@ def run(quick: bool, progress: Progress) -> Report:
             f"at most {MAX_HAMMING:g} %",
         ),
         Claim(
-            "processor time of a fit to 1e-3", "", f"{taken:.2f} s", taken <= MAX_SECONDS and exact <= 1e-3, f"at most {MAX_SECONDS:g} s"
+            "processor time of a fit to 1e-3",
+            "",
+            f"{taken:.2f} s",
+            taken <= MAX_SECONDS and exact <= 1e-3,
+            f"at most {MAX_SECONDS:g} s",
         ),
         Claim(
             f"processor time to a gap of 1e-2 at PyStruct's C = {PYSTRUCT_C:g}",

@@ -59,7 +59,14 @@ class Decoded:
 
 
 @torch.no_grad()
-def decode(scores: torch.Tensor, layer: StructuredModule, **structure: Any) -> Decoded:
+def decode(
+    scores: torch.Tensor,
+    layer: StructuredModule,
+    *,
+    gap: float | None = None,
+    time_limit: float | None = None,
+    **structure: Any,
+) -> Decoded:
     """Best labellings under the scores of a network and the pairwise weights of a layer.
 
     Parameters
@@ -67,6 +74,8 @@ def decode(scores: torch.Tensor, layer: StructuredModule, **structure: Any) -> D
     scores : Tensor
         (B, T, K), (B, K, H, W) or (N, K).
     layer : StructuredHinge or another loss, or MaxSumLayer
+    gap, time_limit : float, optional
+        As `maxsum.solve` takes them, for each example that has no exact method.
     structure
         ``lengths``, ``mask``, ``graphs``, ``edge_index``, ``batch``, ``edge_type``, ``pairwise``, ``edge_weight``, ``factors`` and ``sample_ids``, as
         the layer takes them.
@@ -79,6 +88,7 @@ def decode(scores: torch.Tensor, layer: StructuredModule, **structure: Any) -> D
     unary, tables = reading.hard(reading.unary.numpy()), reading.tables.numpy()
     weight = None if reading.weight is None else reading.weight.numpy()
     batch = reading.batch
+    limits = {name: value for name, value in (("gap", gap), ("time_limit", time_limit)) if value is not None}
     if isinstance(reading.backend, Chains):
         found, score, bound = reading.backend.labellings(unary, tables)
         if not np.isfinite(score).all():
@@ -86,7 +96,7 @@ def decode(scores: torch.Tensor, layer: StructuredModule, **structure: Any) -> D
         labels = torch.from_numpy(found)
         results: list[Result | None] = [None] * batch.n_examples
     else:
-        answers = reading.backend.found(unary, tables, weight, thorough=True)
+        answers = reading.backend.found(unary, tables, weight, limits)
         rows = np.concatenate([np.zeros(0, dtype=np.int64)] + [own.labels for own in answers]).astype(np.int64)
         labels = batch.shaped(torch.from_numpy(rows), UNKNOWN)
         score, bound = np.array([own.score for own in answers]), np.array([own.bound for own in answers])

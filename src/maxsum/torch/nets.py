@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,9 +169,9 @@ class Nets:
         return Answer(value, lower, upper, node, ((1.0, edges),))
 
     def found(
-        self, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None = None, thorough: bool = False
+        self, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None = None, limits: Mapping[str, Any] | None = None
     ) -> list[Found]:
-        """Answers of all examples; ``thorough`` leaves those without an exact method to all that `maxsum.solve` knows."""
+        """Answers of all examples; with ``limits``, its arguments, those without an exact method are left to all that `maxsum.solve` knows."""
         batch = self.batch
         _check_weights(tables, weight)
         forest = [j for j, graph in enumerate(batch.graphs) if graph.is_forest and self.factors is None]
@@ -179,7 +179,7 @@ class Nets:
         rest = [j for j in range(batch.n_examples) if j not in answers]
 
         def run(j: int) -> Found:
-            return self._one(j, self.problem(j, unary, tables, weight), thorough)
+            return self._one(j, self.problem(j, unary, tables, weight), limits)
 
         answers.update(zip(rest, thread_map(run, rest, self.n_jobs), strict=True))
         for j in range(batch.n_examples):
@@ -218,20 +218,20 @@ class Nets:
         # The gap of the union bounds that of every part.
         return [Found(parts[i], float(score[i]), float(score[i]) + result.gap, optimal) for i in range(len(which))]
 
-    def _one(self, j: int, problem: Problem, thorough: bool) -> Found:
+    def _one(self, j: int, problem: Problem, limits: Mapping[str, Any] | None) -> Found:
         """One example with cycles or factors."""
         kept = None if self.ids is None or self.cache is None else self.cache.get(self.ids[j])
         init = None
         if kept is not None and kept.shape == (2, problem.n_edges, problem.n_labels):
             init = kept
         if len(problem.factors):
-            result = solve(problem, init=init, time_limit=_TUNING.factor_seconds)
+            result = solve(problem, init=init, **{"time_limit": _TUNING.factor_seconds, **(limits or {})})
         elif MaxFlow().supports(problem).ok:
             result = MaxFlow().solve(problem)
         elif has_small_width(problem, _TUNING.cells):
             result = JunctionTree().solve(problem)
-        elif thorough:
-            result = solve(problem, init=init)
+        elif limits is not None:
+            result = solve(problem, init=init, **limits)
         else:
             return self._bracket(j, problem, init)
         if result.labels is None:
