@@ -58,7 +58,14 @@ def test_python_blocks_of_the_readme_run(tmp_path, monkeypatch, capsys):
         exec(compile(block, f"README.md, python block {number}", "exec"), names)
     assert (tmp_path / "net.maxsum").exists()
     printed = capsys.readouterr().out
-    for line in ("[1 1 0] 4.2 optimal True\n", "4 optimal [", "3 infeasible None\n", "score=-12", "verified: score", "verified: objective"):
+    for line in (
+        "[1 1 0] 4.2 optimal True\n",
+        "4 optimal [",
+        "3 infeasible None\n",
+        "score=-12",
+        "verified: score",
+        "verified: objective",
+    ):
         assert line in printed
     assert "[1 1 0] 4.2 optimal True" in README and len(README.splitlines()) <= 120
 
