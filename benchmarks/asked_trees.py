@@ -22,7 +22,7 @@ DESCRIPTION = """
 Covered Chinese characters (rendered, small boxes), as in section 5.3 of Jancsary, Nowozin & Rother 2013: nodes are the covered pixels, joined along 32 offsets; trees ask for
 ink, paper or covered at the pixels of a window of radius 10, nodes to a depth of 10, each type of edges to a depth of 4; QP-M3N. By
 `GraphLabeler(Convex(trees=Trees(tests=PixelTests(10))))` on 150 glyphs, no other features; 100 glyphs to test. *Wrong* are covered pixels, the mean over
-test glyphs. The paper has 22.36 % on handwritten glyphs, by 300 of them. Runs stop after 20 minutes at the latest.
+test glyphs. The paper has 22.36 % on handwritten glyphs, by 300 of them.
 """
 N_TRAIN = 150
 N_TEST = 100

@@ -23,6 +23,7 @@ from maxsum.core.errors import MaxsumError, UnsupportedProblemError
 from maxsum.core.result import Guarantee
 from maxsum.learning import LikelihoodObjective, LPObjective, MarginObjective, MultiLabelObjective, TrivialObjective, path
 from maxsum.learning.checkpoint import FILE
+from maxsum.learning.penalties.objective import PenalisedObjective
 from maxsum.learning.registry import LEARNERS, able, learner_class
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.multilabel import MultiLabelModel
@@ -43,6 +44,7 @@ TAKES = {
     "SmoothedLP": ("smoothed",),
     "ProjectedQuasiNewton": ("likelihood", "bound"),
     "MaximumLikelihood": ("likelihood", "bound"),
+    "OrthantWise": (),  # penalties of absolute values, which have other minima: tests/learning/test_penalties.py
     "ShardAscent": ("shards",),
 }
 REFUSED = {("RegionBundle", "supermodular"), ("FactorAscent", "supermodular")}
@@ -66,6 +68,7 @@ BAD: dict[str, list[dict[str, Any]]] = {
     "ProjectedQuasiNewton": [{"memory": 0}, {"inner": 0}, {"gradient_tol": -1.0}],
     "MaximumLikelihood": [{"memory": 0}],
     "SmoothedLP": [{"memory": 0}],
+    "OrthantWise": [{"memory": 0}],
     "ShardAscent": [{"width": 0}],
 }
 GRAPHS = {"chain": ms.Graph.chain(3), "triangle": ms.Graph.from_edges([(0, 1), (1, 2), (2, 0)])}
@@ -282,8 +285,7 @@ def test_another_C_and_a_path_have_their_own_optimum(name, options, kind, potent
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_bad_settings_are_refused(name):
-    kind = TAKES[name][0]
-    objective = make(kind, "general")
+    objective = make(TAKES[name][0], "general") if TAKES[name] else PenalisedObjective(make("likelihood", "general"))
     general = [{"tol": -1.0}, {"tol": "x"}, {"max_iter": 0}, {"max_iter": True}, {"random_state": -1}, {"time_limit": -1.0}]
     for options in [*general, *BAD.get(name, [])]:
         with pytest.raises(MaxsumError, match="wanted"):
