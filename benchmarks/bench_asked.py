@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 SUBJECTS: dict[str, str] = {
+    "confidence": "sets of labels with guaranteed coverage",
     "forbidden": "labels that may not be neighbours, kept exactly",
     "partial": "labels that are unknown in part",
     "penalties": "weights that are exactly zero",
