@@ -142,7 +142,6 @@ def test_one_label(potentials):
         (Convex("none", operators=Matting(0, channels=(0, 1, 2))), "radius is 0", InvalidParameterError),
         (Convex("none", operators=Matting(1, -1.0, (0, 1, 2))), "epsilon is -1", InvalidParameterError),
         (Convex(n_operators=1), "n_operators=1 but no operators", InvalidParameterError),
-        (Convex(operators=Matting(1, channels=3), trees=Trees(1, 1)), "wanted one of them", InvalidParameterError),
         (Convex(trees=3), "trees of potentials is 3", InvalidParameterError),
     ],
 )

@@ -153,7 +153,10 @@ def test_losses() -> None:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        (dict(surrogate="trivial"), "surrogate is 'trivial', wanted one of margin, lp, qp, logistic, likelihood, auto"),
+        (
+            dict(surrogate="trivial"),
+            "surrogate is 'trivial', wanted one of margin, lp, qp, logistic, likelihood, pseudolikelihood, auto",
+        ),
         (dict(surrogate=3), "surrogate is 3"),
         (dict(loss="hinge"), "loss is 'hinge'"),
         (dict(class_weight="even"), "class_weight is 'even', wanted 'balanced'"),

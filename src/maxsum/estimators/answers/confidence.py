@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from ...core.conditioning import within
 from ...core.errors import InvalidParameterError
@@ -210,6 +211,7 @@ class Answers:
         list of ndarray, shape (n_nodes, K) or (height, width, K), or ndarray for rows of a table
             Columns are the classes, in order; with a table of labels the probability that each label is there.
         """
+        check_is_fitted(self, "weights_")
         if self._surrogate.rounds:
             samples = self._new(X)
             points = self._surrogate.points(self.model_, self.weights_, samples, as_jobs(self.n_jobs))
