@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from reference.lp_m3n import local_examples, lp_objective, solve_lp_m3n
 from reference.structured_svm import solve_margin_model
+from sklearn.exceptions import ConvergenceWarning
 
 import maxsum as ms
 from maxsum.core.errors import InvalidSampleError, UnsupportedProblemError
@@ -243,3 +244,20 @@ def test_forbidden_pairs_are_refused():
     objective.model = replace(model, edge_index=index)
     with pytest.raises(InvalidSampleError, match="forbids"):
         CompactQP().fit(objective)
+
+
+def test_multipliers_that_are_no_numbers_bound_nothing(monkeypatch):
+    """A solver stopped after one iteration was seen to leave such: the weights count, with the bound that there was."""
+    solve = compact_qp._SOLVE["piqp"]
+
+    def broken(*arguments):
+        found = solve(*arguments)
+        return found._replace(z=np.full_like(found.z, np.nan))
+
+    monkeypatch.setitem(compact_qp._SOLVE, "piqp", broken)
+    rng = np.random.default_rng(0)
+    X = [ms.GraphSample(rng.normal(size=(4, 2)), ms.Graph.grid(2, 2)) for _ in range(2)]
+    y = [rng.integers(0, 2, size=4) for _ in range(2)]
+    with pytest.warns(ConvergenceWarning):
+        net = ms.GraphLabeler("potts", "lp", learner="CompactQP", max_iter=1, tol=1e-6).fit(X, y)
+    assert np.isfinite(net.weights_).all() and net.result_.lower_bound <= net.result_.objective

@@ -123,7 +123,9 @@ class CompactQP(Learner):
             }  # fmt: skip
             w = objective.cone.repair(found.x[: objective.n_weights])
             messages = program.messages(objective, w, found.x), program.clique_messages(found.x)
-            state.report(training, w, messages, *program.marginals(objective, found.z))
+            # A solver that was stopped early may leave multipliers that are no numbers: then they bound nothing.
+            usable = np.isfinite(found.z).all()
+            state.report(training, w, messages, *(program.marginals(objective, found.z) if usable else ()))
         state.attempt += 1
         if state.attempt >= _TUNING.attempts or state.eps <= _TUNING.finest:
             training.end(Termination.stalled)
