@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +28,13 @@ def test_the_experiment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     report = experiments.run("shapes", quick=True, progress=lines.append)
     assert not report.failed and len(lines) == 3
     rows = {row[1]: dict(zip(report.columns, row, strict=True)) for row in report.rows}
-    assert list(rows) == [*shapes.ACP, shapes.BEST, *shapes.OTHERS]
-    best = rows[shapes.BEST]
-    assert float(best["gap %"]) <= 100 * shapes.TOL and not best["s"].startswith(">")
-    assert all(float(best["F"]) <= float(rows[name]["F"]) for name in shapes.ACP)
+    assert list(rows) == [*shapes.SOLVERS, *shapes.OTHERS, shapes.BEST]
+    for own in rows.values():  # the same end for all
+        assert own["s"].startswith(">") == (float(own["above the bound %"]) > 100 * shapes.TOL)
+    assert not rows[shapes.BEST]["s"].startswith(">")
+    assert {"processor time of ACP, DAG over that of GPPA, C = 0.1", "processor time of ACP, DAG over that of GPPA, all C"} <= {
+        claim.what for claim in report.claims
+    }
     assert "C = 0.1: ACP F 72.93 in 2:44:45, GPPA 72.88 in 0:12:34, errors 1.71 and 0.98 %" in report.substitute
     assert not any(claim.published not in ("", "-") for claim in report.claims)
     assert any("No photographs" in note for note in report.notes)
@@ -67,24 +71,38 @@ def test_a_lower_target_takes_a_smaller_gap(model) -> None:
 
 
 def test_cutting_planes_reach_the_same_optimum(model) -> None:
-    acp, lp = contest.cutting_plane(model, 0.02, TRWS(), None), contest.to_gap(model, 0.02, np.inf, None)
-    assert acp.done and acp.objective == pytest.approx(lp.objective, rel=0.02)
-    assert acp.result.lower_bound <= lp.objective and lp.result.lower_bound <= acp.objective
-    reached = contest.to_target(model, 0.02, shapes.OTHERS["ProximalPoint"], lp.objective * 1.05, 10.0)
-    assert reached.done and reached.result.objective <= lp.objective * 1.05
+    lp = contest.to_gap(model, 0.02, np.inf, None)
+    end = lp.result.lower_bound / 0.98
+    acp = contest.cutting_plane(model, 0.02, TRWS(), end, None)
+    assert acp.done and lp.result.lower_bound <= acp.objective <= end
+    assert acp.result.lower_bound <= lp.objective
+    for learner in shapes.OTHERS.values():
+        reached = contest.to_target(model, 0.02, learner, end, 10.0)
+        assert reached.done and lp.result.lower_bound <= reached.result.objective <= end
+    assert not contest.cutting_plane(model, 0.02, TRWS(), 0.0, 0.1).done
+
+
+def test_gppa_is_as_published() -> None:
+    own = shapes.OTHERS[shapes.GPPA]
+    assert (own.slacks, own.polish, own.certify, own.lambda_0) == ("one", False, False, 2.0) and own.inner_tol == shapes.TOL
 
 
 def test_a_stopped_training_makes_a_ratio_a_bound(model) -> None:
     result = contest.to_gap(model, 0.02, np.inf, None).result
     slow, fast = (contest.Run(1.0, 0.0, seconds, seconds, True, result) for seconds in (30.0, 1.0))
-    name = "ACP, DAG"
-    assert shapes._ratio(name, {1.0: {name: slow, shapes.BEST: fast}}, False).holds is True
-    assert shapes._ratio(name, {1.0: {name: fast, shapes.BEST: slow}}, False).holds is False
+
+    def claim(slow: contest.Run, fast: contest.Run, least: float | None = 20.0) -> Any:
+        return shapes._ratio({1.0: {"a": slow, "b": fast}}, "a", "b", "all C", least)
+
+    assert claim(slow, fast).holds is True and claim(fast, slow).holds is False and claim(slow, fast, None).holds is None
     for seconds, holds in ((30.0, True), (3.0, None)):
-        cut = slow._replace(done=False, processor=seconds)
-        claim = shapes._ratio(name, {1.0: {name: cut, shapes.BEST: fast}}, False)
-        assert claim.holds is holds and claim.ours.startswith("at least ")
-    assert shapes._ratio(name, {1.0: {name: slow, shapes.BEST: fast._replace(done=False)}}, False).holds is False
+        own = claim(slow._replace(done=False, processor=seconds), fast)
+        assert own.holds is holds and own.ours.startswith("at least ")
+    for seconds, holds in ((30.0, None), (3.0, False)):
+        own = claim(slow._replace(processor=seconds), fast._replace(done=False))
+        assert own.holds is holds and own.ours.startswith("at most ")
+    both = claim(slow._replace(done=False), fast._replace(done=False))
+    assert both.holds is None and both.ours.startswith("not known")
 
 
 def test_photographs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Trainings beside each other: approximate cutting planes, and learners of LP-M3N until they are as good.
+"""Trainings beside each other, all to the same end: approximate cutting planes, and learners of LP-M3N.
 
 All run on one thread, and limits are in processor seconds, so that others who use the machine do not change who wins.
 """
@@ -77,37 +77,39 @@ def timed(train: Callable[[float], LearningResult], limit: float | None, done: C
     return Run(result.objective, result.relative_gap, *seconds, done(result), result)
 
 
-def cutting_plane(model: BoundModel, C: float, solver: Any, limit: float | None) -> Run:
-    """ACP to a relative gap of 1 %, or what it reaches within the limit."""
+def cutting_plane(model: BoundModel, C: float, solver: Any, target: float, limit: float | None) -> Run:
+    """ACP until its objective, with the solver's bounds as slacks, is at most the target; or what it reaches within the limit."""
 
     def train(ends: float) -> LearningResult:
         objective = MarginObjective(model, C, oracle=Once(model, solver, ends))
-        return CuttingPlane(tol=TOL).fit(objective, lambda point: time.process_time() >= ends)
+        return CuttingPlane(tol=_FINEST).fit(
+            objective, lambda point: bool(point.objective <= target) or time.process_time() >= ends
+        )
 
-    return timed(train, limit, lambda result: result.relative_gap <= TOL)
+    return timed(train, limit, lambda result: result.objective <= target)
 
 
 def to_target(model: BoundModel, C: float, learner: Learner, target: float, limit: float | None) -> Run:
-    """A learner of LP-M3N until its objective is at most the target, proven or not."""
+    """A learner of LP-M3N until its objective is at most the target."""
 
     def train(ends: float) -> LearningResult:
         def stop(point: Any) -> bool:
             return bool(point.objective <= target) or time.process_time() >= ends
 
-        return replace(learner, tol=0.1 * TOL, time_limit=limit and _SLOWEST * limit).fit(LPObjective(model, C), stop)
+        return replace(learner, tol=_FINEST, time_limit=limit and _SLOWEST * limit).fit(LPObjective(model, C), stop)
 
     return timed(train, limit, lambda result: result.objective <= target)
 
 
-def to_gap(model: BoundModel, C: float, target: float, limit: float | None) -> Run:
-    """The default learner of LP-M3N until its gap is proven to be at most 1 % and its objective at most the target."""
+def to_gap(model: BoundModel, C: float, target: float, limit: float | None, gap: float = TOL) -> Run:
+    """The default learner of LP-M3N until it has proven a relative gap itself, and its objective is at most the target."""
 
     def train(ends: float) -> LearningResult:
-        objective, start, tol = LPObjective(model, C), None, TOL
+        objective, start, tol = LPObjective(model, C), None, gap
         while True:
             result = BlockFrankWolfe(tol=tol).fit(objective, lambda point: time.process_time() >= ends, start)
             if result.objective <= target or tol <= _FINEST or time.process_time() >= ends:
                 return result
             start, tol = result.extra["planes"], 0.5 * tol
 
-    return timed(train, limit, lambda result: result.objective <= target and result.relative_gap <= TOL)
+    return timed(train, limit, lambda result: result.objective <= target and result.relative_gap <= gap)

@@ -2,12 +2,14 @@ r"""Table 1 of Franc & Laskov 2011: LP-M3N beside the approximate cutting plane 
 
 The photographs of the paper are not public; `make_shape_sorter` makes images like them. A pixel shows one of 512 colours, its label is
 the carpet or one of five pieces, and a labelling scores :math:`\sum_t q(x_t, y_t) + \sum_{tt'} g(y_t, y_{t'})` with
-:math:`512 \cdot 6 + 6^2` weights. The paper's objective is the library's own:
+:math:`512 \cdot 6 + 6^2` weights. The paper's objective weighs the mean of the slacks,
 
 .. math:: F(w) = \tfrac12\|w\|^2 + C \cdot \text{mean}_j\, \xi_j,
 
-slacks summed over the pixels of an image. ACP is `CuttingPlane` with a relaxed solver as its oracle, to a relative gap of 1 %; then each
-learner of LP-M3N runs until its objective is at least as low; all from nothing for every :math:`C`.
+which is ours with :math:`C` divided by the number of images. All learners run to the same end, from nothing for every :math:`C` and with the
+same limit: an objective of at most :math:`L / (1 - 0.01)`, where :math:`L` is a lower bound on the optimum that was proven beforehand. So
+every answer is within 1 % of the optimum, whoever found it. ACP is `CuttingPlane` with a relaxed solver as its oracle; GPPA is
+`ProximalPoint` as published: a bundle of one slack, proximal problems to a relative gap, no steps between them and no bound.
 """
 
 from __future__ import annotations
@@ -26,7 +28,6 @@ from ..inference.dispatch import solve
 from ..learning.driver import Learner
 from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
 from ..learning.learners.proximal_point import ProximalPoint
-from ..learning.learners.subgradient import Subgradient
 from ..learning.objectives.lp import LPObjective
 from ..learning.paths import path
 from ..learning.result import LearningResult
@@ -59,18 +60,21 @@ PUBLISHED_TOTAL, PUBLISHED_TEST = ("27:47:33", "1:26:28"), "1.04 +- 0.02 %"
 N_COLOURS = 512  # codes of a pixel: eight levels a channel
 N_LABELS = len(PIECES)  # pieces and carpet
 N_JOBS = 2  # threads of the trainings that are compared
-ACP_SECONDS = 45.0  # processor time that ACP has for a C
-LP_SECONDS = 15.0  # that the other learners have
-QUICK_SECONDS = 1.0  # of all in a quick run
+LIMIT = 60.0  # processor seconds that every learner has for a C
+FULL_LIMIT = 300.0  # the same in a full run
+QUICK_SECONDS = 1.0  # the same in a quick run
+REFERENCE_TOL = 2.5e-3  # relative gap of the bound that defines the common end
 PHOTOGRAPH_C = (0.1, 1.0)  # values of C on made photographs
 PHOTOGRAPH_SECONDS = 40.0  # of a training on them
 MAX_SECONDS = 60.0  # wanted, for all values of C
 MAX_ERROR = 3.0  # wanted, in per cent of test pixels
-_ENOUGH = 1.4  # times as long as wanted that ACP has in a full run: then it is slower beyond doubt
-ACP = {"ACP, DAG": AugmentingDAG(), "ACP, TRW-S": TRWS()}
-OTHERS: dict[str, Learner] = {"ProximalPoint": ProximalPoint(tol=TOL), "Subgradient": Subgradient(tol=TOL)}
-BEST = "BlockFrankWolfe"
-WANTED = {"ACP, DAG": 20.0, "ACP, TRW-S": 10.0}
+SOLVERS = {"ACP, DAG": AugmentingDAG(), "ACP, TRW-S": TRWS()}
+ACP, GPPA, BEST = "ACP, DAG", "GPPA", "BlockFrankWolfe"
+OTHERS: dict[str, Learner] = {
+    GPPA: ProximalPoint(tol=TOL, lambda_0=2.0, slacks="one", polish=False, inner_tol=TOL, certify=False),
+    "ProximalPoint": ProximalPoint(tol=TOL),
+}
+WANTED = {(ACP, GPPA): 1.0, (ACP, BEST): 20.0, ("ACP, TRW-S", BEST): 10.0}  # ratios of processor time
 _PALETTE = np.array(
     [(150, 135, 120), (205, 50, 50), (50, 140, 70), (50, 85, 180), (230, 200, 60), (230, 125, 50)], dtype=np.uint8
 )
@@ -136,11 +140,11 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
     quick : bool
     progress : callable
     full : bool
-        Give ACP as many times the processor seconds of LP-M3N as the ratios claim, so that they are settled: about an hour in all.
+        Five times the limit, for all learners, and ACP with TRW-S as well: about an hour.
     """
     train, validation, test = data(quick)
-    limit = QUICK_SECONDS if quick else None if full else ACP_SECONDS
-    others, longest = LP_SECONDS if limit is None else min(limit, LP_SECONDS), 60 + 4 * (limit or ACP_SECONDS)
+    limit = QUICK_SECONDS if quick else FULL_LIMIT if full else LIMIT
+    solvers = {name: solver for name, solver in SOLVERS.items() if quick or full or name == ACP}
     model, parts = bind(train), (train, validation)
     values = QUICK_C if quick else C_VALUES
     _warm_up(progress)
@@ -148,25 +152,19 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
     errors, rows = {}, []
     for C in values:
         share = C / model.n_examples
-        first = to_gap(model, share, np.inf, longest)
-        own = {
-            name: cutting_plane(model, share, solver, limit or _ENOUGH * WANTED[name] * first.processor)
-            for name, solver in ACP.items()
-        }
-        least = min(run.objective for run in own.values())
-        own[BEST] = first if first.objective <= least else to_gap(model, share, least, longest)
-        target = min(least, own[BEST].result.lower_bound / (1.0 - TOL))
-        own |= {name: to_target(model, share, learner, target, others) for name, learner in OTHERS.items()}
+        bound = to_gap(model, share, np.inf, None, REFERENCE_TOL).result.lower_bound
+        end = bound / (1.0 - TOL)
+        own = {name: cutting_plane(model, share, solver, end, limit) for name, solver in solvers.items()}
+        own |= {name: to_target(model, share, learner, end, limit) for name, learner in OTHERS.items()}
+        own[BEST] = to_gap(model, share, end, limit)
         runs[C] = own
         w = own[BEST].result.weights
         errors[C] = [error(label(model, w, part.samples), part.truth) for part in parts]
-        rows += _rows(C, own, errors[C])
+        rows += _rows(C, own, bound, errors[C])
         progress(f"C = {C:g}: " + "; ".join(f"{name} {run}" for name, run in own.items()))
     objective = LPObjective(model, n_jobs=N_JOBS)
     together = timed(
-        lambda ends: _worst(
-            path(BlockFrankWolfe(tol=TOL, time_limit=longest), objective, [C / model.n_examples for C in values])
-        ),
+        lambda ends: _worst(path(BlockFrankWolfe(tol=TOL), objective, [C / model.n_examples for C in values])),
         None,
         lambda result: result.relative_gap <= TOL,
     )
@@ -180,13 +178,12 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
     best = runs[C][BEST].result
     proven = best.verify(objective).gap / runs[C][BEST].objective if best.certificate is not None else np.inf
     progress(f"C = {C:g} by validation, {found:.2f} % of test pixels wrong, {alone[1]:.2f} % by colour alone")
-    lower = all(run.objective <= own[name].objective for own in runs.values() for name in ACP for run in (own[BEST],))
     claims = [
         Claim("wrong pixels by colour alone: training, test", "", f"{alone[0]:.2f} %, {alone[1]:.2f} %"),
         Claim(f"wrong pixels of test images, C = {C:g} by validation", "", f"{found:.2f} %", None if quick else found <= MAX_ERROR, f"at most {MAX_ERROR:g} %"),
-        Claim("objective of LP-M3N at most that of ACP, every C", "", "yes" if lower else "no", lower, "yes, as in the paper"),
-        *(_ratio(name, runs, quick) for name in ACP),
-        *(_ratio("ACP, DAG", runs, True, name) for name in OTHERS),
+        *(_ratio({C: own}, ACP, GPPA, f"C = {C:g}") for C, own in runs.items()),
+        *(_ratio(runs, slow, fast, "all C", None if quick else least) for (slow, fast), least in WANTED.items() if slow in solvers),
+        _ratio(runs, GPPA, BEST, "all C"),
         Claim(
             f"all {len(values)} values of C, planes reused, each gap proven to be at most 1 %",
             "",
@@ -203,11 +200,14 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
     ]  # fmt: skip
     notes = [
         "Training, validation and test images are made with the seeds 0, 1 and 2; C by the validation images.",
-        ("" if limit is None else f"ACP was stopped after {limit:g} s for a value of C. ")
-        + f"ProximalPoint and Subgradient were stopped after {others:g} s. '>' stands before the seconds of what did not get there, and "
-        "ratios are then lower bounds. `maxsum reproduce shapes --full` gives ACP the time that settles them; all ran on one thread.",
-        f"{BEST} runs until its gap is proven to be at most {TOL:g} and its objective at most that of ACP; the others until theirs is "
-        f"as low as that of ACP and within {TOL:g} of the bound of {BEST}. Errors: training, validation. DAG: AugmentingDAG.",
+        f"Every learner runs until its objective is at most L / (1 - {TOL:g}), L a lower bound on the LP-M3N optimum proven beforehand to a relative gap of "
+        f"{REFERENCE_TOL:g} (its time is not counted), and has {limit:g} processor seconds for a value of C, all the same, on one thread. '>' stands "
+        "before the seconds of what did not get there, and ratios are then bounds. 'above the bound' is 1 - L/F. In the paper GPPA was run to "
+        "what ACP had reached, in the same way.",
+        f"{BEST} has to prove its gap of {TOL:g} itself as well; {GPPA} proves nothing, as published: one slack, first lambda 2, proximal problems to a relative "
+        f"gap of {TOL:g}, no steps between them. ProximalPoint is the same with a model for each tree, TRW-S between steps, and bounds. The objective of ACP has the "
+        "bounds of its solver as slacks. Errors: training, validation. DAG: AugmentingDAG. `maxsum reproduce shapes --full` gives "
+        f"{FULL_LIMIT:g} s to each, and has ACP with TRW-S too.",
         "CompactQP is no part of this: its programme would have ten million nonzeros.",
     ]
     try:
@@ -219,7 +219,7 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
         "Franc & Laskov 2011, section 6, Table 1",
         "Shape-sorter images: LP-M3N beside approximate cutting planes",
         tuple(claims),
-        ("C", "learner", "F", "gap %", "s", "CPU s", "errors %"),
+        ("C", "learner", "F", "above the bound %", "s", "CPU s", "errors %"),
         tuple(rows),
         tuple(notes),
         "made images of a shape-sorter puzzle. The paper has photographs that are not public, an Intel processor of 1.83 GHz, and GPPA "
@@ -245,8 +245,8 @@ def run(quick: bool, progress: Progress, full: bool = False) -> Report:
 def _warm_up(progress: Progress) -> None:
     """Everything is imported and loaded before the clock starts."""
     model = bind(Part(*make_shape_sorter(3, 16, 16, 9)))
-    for solver in ACP.values():
-        cutting_plane(model, 0.1, solver, QUICK_SECONDS)
+    for solver in SOLVERS.values():
+        cutting_plane(model, 0.1, solver, 0.0, QUICK_SECONDS)
     for learner in OTHERS.values():
         to_target(model, 0.1, learner, 0.0, QUICK_SECONDS)
     to_gap(model, 0.1, np.inf, 5.0)
@@ -257,12 +257,12 @@ def _worst(results: list[LearningResult]) -> LearningResult:
     return max(results, key=lambda result: result.relative_gap)
 
 
-def _rows(C: float, runs: dict[str, Run], errors: Sequence[float]) -> list[tuple[Any, ...]]:
+def _rows(C: float, runs: dict[str, Run], bound: float, errors: Sequence[float]) -> list[tuple[Any, ...]]:
     """One row a learner."""
     both = "{:.2f}, {:.2f}".format
     return [
         (
-            f"{C:g}", name, f"{own.objective:.2f}", f"{100 * own.gap:.2f}", f"{'' if own.done else '>'}{own.seconds:.1f}",
+            f"{C:g}", name, f"{own.objective:.2f}", f"{100 * (1.0 - bound / own.objective):.2f}", f"{'' if own.done else '>'}{own.seconds:.1f}",
             f"{own.processor:.1f}", both(*errors) if name == BEST else "",
         )
         for name, own in runs.items()
@@ -273,17 +273,25 @@ def _clock(seconds: float) -> str:
     return f"{int(seconds) // 3600}:{int(seconds) // 60 % 60:02d}:{int(seconds) % 60:02d}"
 
 
-def _ratio(name: str, runs: dict[float, dict[str, Run]], quick: bool, rival: str = BEST) -> Claim:
-    """Summed processor seconds of ACP over those of a learner of LP-M3N."""
-    slow, fast = (sum(own[who].processor for own in runs.values()) for who in (name, rival))
-    cut, open_ = (sum(not own[who].done for own in runs.values()) for who in (name, rival))
-    text = f"{'at least ' if cut else ''}{slow / fast:.1f} ({slow:.0f} s to {fast:.0f} s{f'; ACP stopped for {cut} C' if cut else ''})"
-    met = slow / fast >= WANTED[name]
-    holds = None if quick or rival != BEST or (cut and not met) else met
-    aim = f"{WANTED[name]:g} or more" if rival == BEST else ""
-    if open_:
-        text, holds = f"{rival} stopped for {open_} C", None if quick or rival != BEST else False
-    return Claim(f"processor time of {name} over that of {rival}, all C", "", text, holds, aim)
+def _ratio(runs: dict[float, dict[str, Run]], slow: str, fast: str, which: str, least: float | None = None) -> Claim:
+    """Summed processor seconds of one learner over those of another; a bound where one was stopped, and nothing where both were for some C."""
+    what = f"processor time of {slow} over that of {fast}, {which}"
+    pairs = [(own[slow], own[fast]) for own in runs.values()]
+    times = [sum(own.processor for own in side) for side in zip(*pairs, strict=True)]
+    ratio = times[0] / times[1]
+    cut = [sum(not own.done for own in side) for side in zip(*pairs, strict=True)]
+    stopped = "".join(
+        f"; {name} stopped" + (f" for {n} C" if len(pairs) > 1 else "") for name, n in zip((slow, fast), cut, strict=True) if n
+    )
+    side = {(True, False): "at least ", (False, True): "at most "}.get((cut[0] > 0, cut[1] > 0), "")
+    text = f"{side}{ratio:.1f} ({times[0]:.1f} s to {times[1]:.1f} s{stopped})"
+    if all(cut):
+        text = f"not known ({times[0]:.1f} s and {times[1]:.1f} s{stopped})"
+    if least is None:
+        return Claim(what, "", text)
+    met = ratio >= least
+    holds = None if all(cut) or (cut[0] and not met) or (cut[1] and met) else met
+    return Claim(what, "", text, holds, f"{least:g} or more")
 
 
 def photographs(quick: bool, progress: Progress) -> list[Claim]:

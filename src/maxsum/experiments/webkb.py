@@ -133,8 +133,8 @@ class Net(NamedTuple):
 
 
 def fitted(train: Sequence[School], kind: str, surrogate: str, values: Sequence[float], classes: Sequence[str]) -> Net:
-    """A network with edges of one kind, C chosen by leaving out one school at a time. As C weighs the mean over schools, that of all
-    schools is larger by one of them: then a page weighs the same."""
+    """A network with edges of one kind, C chosen by leaving out one school at a time. C weighs the sum over schools, so a page weighs the same
+    with all of them."""
     options: dict[str, Any] = dict(tol=TOL, potentials="associative", surrogate=surrogate, bias=True, classes=list(classes))
     given = [one.samples[kind] for one in train], [one.y for one in train]
     labeler: Any = GraphLabelerCV
