@@ -7,6 +7,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from reference.seeds import THOROUGH
 
 TESTS = Path(__file__).parent
 SOLVERS = (
@@ -26,7 +27,7 @@ hypothesis.settings.register_profile(
     "maxsum",
     derandomize=True,
     deadline=None,
-    max_examples=40,
+    max_examples=40 if THOROUGH else 15,
     database=None,
     suppress_health_check=list(hypothesis.HealthCheck),
 )

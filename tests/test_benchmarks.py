@@ -35,7 +35,23 @@ def test_every_bench_module_is_listed():
     assert found == {module.partition(":")[0] for module in benchmarks.MODULES.values()}
 
 
-SLOW = ("sanitize",)  # it compiles the kernels
+SLOW = (
+    *("sanitize", "reliability", "cluster", "panel", "shards", "parts", "torch", "startup", "tight", "adversary", "defaults"),
+    *(
+        "exact",
+        "random",
+        "uai",
+        "factors",
+        "amn",
+        "memory",
+        "asked-partial",
+        "asked-trees",
+        "asked-confidence",
+        "asked-forbidden",
+    ),
+    *("asked-penalties", "reproduce-scene"),
+)
+"""More than two seconds even when tiny (sanitize compiles the kernels): ``pytest -m slow tests/test_benchmarks.py``, which ``.ci/run`` does."""
 
 
 @pytest.mark.parametrize(
@@ -60,6 +76,7 @@ def test_rows_of_a_tiny_setting(name):
         assert f"| {report.cell(next(value for key, value in row.items() if key != 'table'))} |" in block
 
 
+@pytest.mark.slow
 def test_tiny_answers_are_proven():
     rows = tiny("exact")
     if measure.data_folder() is None:

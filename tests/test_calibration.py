@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.calibration import LabelSets, threshold
@@ -27,7 +28,7 @@ def covered(losses: np.ndarray, q: float, unit: str) -> Fraction:
 @pytest.mark.parametrize("unit", ["node", "labelling"])
 @pytest.mark.parametrize("coverage", [Fraction(1, 2), Fraction(4, 5), Fraction(9, 10)])
 def test_the_guarantee_holds_over_all_choices_of_the_new_sample(unit, coverage):
-    for seed in range(20):
+    for seed in seeds(20):
         samples = drawn(11 + seed % 3, seed)
         rest = [[own for i, own in enumerate(samples) if i != j] for j in range(len(samples))]
         shares = [covered(new, threshold(own, float(coverage), unit), unit) for new, own in zip(samples, rest, strict=True)]
@@ -36,7 +37,7 @@ def test_the_guarantee_holds_over_all_choices_of_the_new_sample(unit, coverage):
 
 @pytest.mark.parametrize("unit", ["node", "labelling"])
 def test_the_threshold_is_the_least_with_enough_covered(unit):
-    for seed in range(20):
+    for seed in seeds(20):
         samples, coverage = drawn(30, seed), Fraction(17, 20)
         found = threshold(samples, float(coverage), unit)
         enough = [

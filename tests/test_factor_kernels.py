@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from reference import factor_nets as ref
 from reference.factor_nets import AGREEMENT, ALL_DIFFERENT, AUTOMATON, CARDINALITY, INF, TABLE, Builder, random_net
+from reference.seeds import seeds
 from scipy.optimize import linear_sum_assignment
 
 from maxsum.kernels import assignment, counting, factor_decode, factor_moves, factor_passes, factor_support, factors
@@ -139,7 +140,7 @@ def test_a_chain_of_tables_is_solved() -> None:
 def test_messages_do_not_drift() -> None:
     for rng, net in nets("mixed", 20, hard=0.0):
         messages = random_messages(rng, net) + 1e3 * rng.normal(size=(len(net.nodes), 1))
-        for i in range(300):
+        for i in seeds(300):
             factor_passes.sweep(net, i % 2 == 0, messages)
         assert np.abs(messages[net.unary[net.nodes] > -INF]).max() < 50
 

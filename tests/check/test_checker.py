@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reference.seeds import seeds
 from typer.testing import CliRunner
 
 import maxsum as ms
@@ -221,7 +222,7 @@ def random_search(rng, problem) -> dict[str, np.ndarray]:
 
 def test_no_search_proves_what_is_false():
     rng, tight = np.random.default_rng(0), 0
-    for _ in range(80):
+    for _ in seeds(80):
         problem = small_problem(rng)
         labels = np.array([rng.integers(k) for k in problem.n_states], dtype=np.int32)
         if rng.random() < 0.6 and (found := ms.solve(problem)).labels is not None:
@@ -238,7 +239,7 @@ def test_no_search_proves_what_is_false():
 
 def test_enumeration_leaves_out_no_better_labelling():
     rng, used = np.random.default_rng(0), 0
-    for _ in range(150):
+    for _ in seeds(150):
         problem = small_problem(rng)
         own, labels = as_checked(problem), np.array([rng.integers(k) for k in problem.n_states], dtype=np.int32)
         base, messages = own.total(own.values(labels)), rng.normal(size=(len(own.ends), own.size))
@@ -257,7 +258,7 @@ def test_bytes_that_make_no_sense_end_in_code_2(tmp_path):
     problem.save(tmp_path / "p.npz")
     save_answer(tmp_path / "a.npz", ms.solve(problem))
     whole, rng = (tmp_path / "a.npz").read_bytes(), np.random.default_rng(0)
-    for _ in range(100):
+    for _ in seeds(100):
         broken = bytearray(whole)
         for place in rng.integers(len(whole), size=3):
             broken[place] = int(rng.integers(256))

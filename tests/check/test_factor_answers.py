@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from factories.factors import factor_case, factor_problem
+from reference.seeds import seeds
 
 import maxsum as ms
 from check.judging import answer_faults
@@ -178,7 +179,7 @@ def test_a_problem_that_arc_consistency_refutes_has_no_lifted_form(tmp_path: Pat
 
 def test_honest_answers_of_random_problems_are_accepted(tmp_path: Path) -> None:
     paths, seen = (tmp_path / "p.npz", tmp_path / "a.npz"), set()
-    for seed in range(14):
+    for seed in seeds(14):
         problem, _ = factor_case(seed, kind=(2, 2, None, 3)[seed % 4], forbidden=0.4, hard=0.3, n_nodes=(3, 7), n_labels=(2, 4))
         problem.save(paths[0])
         for solver in ("LinearProgram", "JunctionTree", "BranchAndBound", "TRWS"):
@@ -190,7 +191,7 @@ def test_honest_answers_of_random_problems_are_accepted(tmp_path: Path) -> None:
 
 def test_the_variation_of_factors_is_that_of_the_library(tmp_path: Path) -> None:
     rng, n = np.random.default_rng(0), 0
-    for seed in range(60):
+    for seed in seeds(60):
         problem = factor_problem(seed, hard=0.0)
         labels = np.array([rng.integers(k) for k in problem.n_states], dtype=np.int32)
         if np.isfinite(problem.score(labels)):
@@ -203,7 +204,7 @@ def test_the_variation_of_factors_is_that_of_the_library(tmp_path: Path) -> None
 
 def test_lifted_problems_are_those_of_the_library(tmp_path: Path) -> None:
     """Same nodes, edges and scores, so that messages and boxes mean the same."""
-    for seed in range(40):
+    for seed in seeds(40):
         problem = factor_problem(seed)
         problem.save(tmp_path / "p.npz")
         given = check.Problem(str(tmp_path / "p.npz"))

@@ -17,6 +17,7 @@ import pytest
 from contracts.common import ALL, EXACT, solver_of
 from factories.problems import random_problem
 from reference.enumeration import Raw
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.certificates.base import Certificate, EliminationCertificate, MessageCertificate, SearchCertificate
@@ -111,7 +112,7 @@ def check_proof(problem: ms.Problem, raw: Raw, certificate: Certificate, labels:
 @pytest.mark.parametrize("name", FUZZED)
 def test_random_problems(name: str) -> None:
     solver = solver_of(name)
-    for seed in range(250):
+    for seed in seeds(250):
         problem, raw = enumerated(1, seed)
         if solver.supports(problem):
             assert_true_claims(problem, raw, solver.solve(problem), name in EXACT)
@@ -120,7 +121,7 @@ def test_random_problems(name: str) -> None:
 @pytest.mark.parametrize("name", FUZZED)
 def test_interrupts_and_wild_messages(name: str) -> None:
     solver = solver_of(name)
-    for seed in range(120):
+    for seed in seeds(120):
         rng = np.random.default_rng([2, seed])
         problem, raw = wild_case(rng)
         if not solver.supports(problem):
@@ -139,7 +140,7 @@ def test_interrupts_and_wild_messages(name: str) -> None:
 
 
 def test_limits_of_the_search() -> None:
-    for seed in range(250):
+    for seed in seeds(250):
         rng = np.random.default_rng([3, seed])
         problem, raw = wild_case(rng)
         solver = BranchAndBound(
@@ -181,7 +182,7 @@ def random_certificate(rng: np.random.Generator, problem: ms.Problem) -> Certifi
 
 
 def test_random_certificates_prove_nothing_false() -> None:
-    for seed in range(1000):
+    for seed in seeds(1000):
         rng = np.random.default_rng([4, seed])
         problem, raw = wild_case(rng)
         labels = raw.labellings[rng.integers(len(raw.labellings))]
@@ -202,7 +203,7 @@ def test_search_with_a_large_offset_makes_no_false_claim(seed: int) -> None:
 
 @pytest.mark.parametrize("solver", [BranchAndBound(), JunctionTree()], ids=lambda s: s.name)
 def test_exact_solvers_are_exact_with_a_large_offset(solver: Any) -> None:
-    for seed in range(20):
+    for seed in seeds(20):
         problem = random_problem(seed, 4, scale=1e-3, offset=2.0**49, **DENSE)
         assert solver.solve(problem).guarantee == "optimal"
 
@@ -219,7 +220,7 @@ def test_elimination_certificate_with_rounding_that_adds_up() -> None:
 
 @pytest.mark.parametrize("penalty", [1e9, 1e12])
 def test_large_penalties_do_not_hide_the_other_scores(penalty: float) -> None:
-    for seed in range(20):
+    for seed in seeds(20):
         unary = np.random.default_rng(seed).normal(size=(6, 3))
         problem = ms.Problem(ms.Graph.grid(2, 3), unary, np.where(np.eye(3) > 0, -penalty, 0.0))
         best = Exhaustive().solve(problem)
@@ -228,7 +229,7 @@ def test_large_penalties_do_not_hide_the_other_scores(penalty: float) -> None:
 
 
 def test_a_union_does_not_hide_its_small_part() -> None:
-    for seed in range(20):
+    for seed in seeds(20):
         rng = np.random.default_rng(seed)
         large, small = random_problem(rng, 5, scale=1e9, **DENSE), random_problem(rng, 4, **DENSE)
         result = BranchAndBound().solve(ms.Problem.union([large, small]))
@@ -245,7 +246,7 @@ def test_large_whole_numbers_leave_no_gap() -> None:
 
 
 def test_verify_confirms_weighted_tables_with_a_large_constant() -> None:
-    for seed in range(20):
+    for seed in seeds(20):
         rng = np.random.default_rng(seed)
         problem = ms.Problem(
             ms.Graph.chain(3), rng.normal(size=(3, 2)), 1e9 + rng.normal(size=(2, 2, 2)), edge_weight=[0.3, 0.7]
@@ -255,7 +256,7 @@ def test_verify_confirms_weighted_tables_with_a_large_constant() -> None:
 
 
 def test_unfinished_search_proves_its_bound_after_a_warm_start() -> None:
-    for seed in range(20):
+    for seed in seeds(20):
         rng = np.random.default_rng(seed)
         problem, noise = (random_problem(rng, 5, **DENSE) for _ in range(2))
         similar = ms.Problem(problem.graph, problem.unary + 0.05 * noise.unary, problem.tables + 0.05 * noise.tables)
@@ -266,7 +267,7 @@ def test_unfinished_search_proves_its_bound_after_a_warm_start() -> None:
 
 
 def test_large_clique_messages_verify() -> None:
-    for seed in range(40):
+    for seed in seeds(40):
         rng = np.random.default_rng(seed)
         problem = random_problem(rng, 4, cliques=(3, 3), **DENSE)
         edge, clique, _ = problem.zero_messages()

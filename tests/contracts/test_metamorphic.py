@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference.enumeration import Raw
 from reference.families import FAMILIES, build, make
+from reference.seeds import seeds
 
 import maxsum as ms
 
-SEEDS = range(6)
+SEEDS = seeds(6)
 ORDERED = frozenset({"MaxFlow"})
 LOOPY = [
     "chain",

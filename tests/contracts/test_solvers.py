@@ -12,6 +12,7 @@ import pytest
 from contracts.common import ALL, EXACT, check_exact, check_fields, check_result, room, same, solver_of, takes
 from reference.dense_lp import local_polytope_value
 from reference.families import FAMILIES, build, chain_edges, grid_edges, make
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.result import TracePoint
@@ -48,7 +49,7 @@ def supported(name: str, family: str, seeds: range):
 @families
 @solvers
 def test_claims_hold(name: str, family: str) -> None:
-    for case, solver in supported(name, family, range(N_SEEDS)):
+    for case, solver in supported(name, family, seeds(N_SEEDS)):
         result = solver.solve(case.problem)
         try:
             check_result(case, result)
@@ -61,7 +62,7 @@ def test_claims_hold(name: str, family: str) -> None:
 @families
 @solvers
 def test_deterministic_and_warm_start_not_worse(name: str, family: str) -> None:
-    for case, solver in supported(name, family, range(FEW)):
+    for case, solver in supported(name, family, seeds(FEW)):
         result = solver.solve(case.problem)
         assert same(result, solver.solve(case.problem)), case
         again = solver.solve(case.problem, init=result)
@@ -73,7 +74,7 @@ def test_deterministic_and_warm_start_not_worse(name: str, family: str) -> None:
 @families
 def test_the_dense_relaxation_lies_between_optimum_and_linear_program(family: str) -> None:
     """The reference itself: optimum <= relaxation <= height without messages; and LinearProgram reaches it."""
-    for seed in range(FEW):
+    for seed in seeds(FEW):
         case = make(family, seed)
         value, slip = local_polytope_value(case.raw), 1e-6 * max(case.raw.magnitude, 1e-300)
         assert value >= case.raw.best - slip, case
@@ -239,7 +240,7 @@ def test_fault_34_large_sweep(name: str, family: str) -> None:
 @solvers
 def test_larger_problems_agree(name: str) -> None:
     """Up to five thousand labellings."""
-    for seed in range(60):
+    for seed in seeds(60):
         rng = np.random.default_rng(seed)
         edges = chain_edges(12) if name == "TreeDP" or seed % 2 else grid_edges(3, 4)
         unary = [rng.normal(size=2) for _ in range(12)]

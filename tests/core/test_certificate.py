@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from factories.problems import random_messages
 from reference.families import FAMILIES, Case, make
+from reference.seeds import seeds
 
 from maxsum import CertificateError, Graph, InvalidProblemError, Messages, Problem
 from maxsum.core.certificates.base import EliminationCertificate, MessageCertificate, SearchCertificate
@@ -294,7 +295,7 @@ def test_tampered_parents_are_refused(parent: list[int]) -> None:
 def test_random_messages_in_a_search_tree_still_give_a_valid_bound() -> None:
     rng = np.random.default_rng(4)
     for family in ("complete", "hard_random", "cliques_three_labels", "unequal_label_counts", "hard_feasible"):
-        for seed in range(10):
+        for seed in seeds(10):
             case = make(family, seed)
             size = sum(part.size for part in case.problem.zero_messages())
             branch = int(rng.integers(case.problem.n_nodes))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from reference.families import FAMILIES, make
+from reference.seeds import seeds
 
 import maxsum as ms
 
-SEEDS = range(40)
+SEEDS = seeds(40)
 
 
 def same(a: float, b: float, room: float) -> bool:

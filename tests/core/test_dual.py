@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from factories.problems import random_messages
 from reference.families import FAMILIES, Case, make
+from reference.seeds import seeds
 
 from maxsum import Graph, Problem
 from maxsum.core.certificates.dual import arc_consistent, excess, height, own_labels, slack
 from maxsum.core.certificates.scale import edge_centres, typical_spread
 
-SEEDS = range(6)
+SEEDS = seeds(6)
 families = pytest.mark.parametrize("family", FAMILIES)
 
 
@@ -83,7 +84,7 @@ def naive_arc_consistency(case: Case) -> np.ndarray:
     + ["factors_mixed", "factor_counts", "factors_all_different"],
 )
 def test_arc_consistency_equals_a_naive_fixpoint(family: str) -> None:
-    for seed in range(40):
+    for seed in seeds(40):
         case = make(family, seed)
         found, wanted = arc_consistent(case.problem), naive_arc_consistency(case)
         if wanted.any(axis=1).all():
@@ -127,7 +128,7 @@ def test_excess_bounds_every_labelling_of_a_box(family: str) -> None:
 @families
 def test_resolution_is_a_fact_about_the_scores_alone(family: str) -> None:
     """Padding of unequal label counts, constants and the form of the tables must not move it."""
-    for seed in range(20):
+    for seed in seeds(20):
         case = make(family, seed)
         assert case.problem.resolution == pytest.approx(case.raw.resolution, rel=1e-6, abs=1e-300), case
 
@@ -172,7 +173,7 @@ def test_an_unreachable_gap_is_infinite_only_for_forbidden_labellings() -> None:
 
 @families
 def test_step_is_one_only_where_all_scores_are_whole(family: str) -> None:
-    for seed in range(10):
+    for seed in seeds(10):
         case = make(family, seed)
         if case.problem.step:
             assert case.problem.step == 1.0

@@ -11,6 +11,7 @@ import pytest
 from factories.problems import random_messages
 from reference.families import FAMILIES, make
 from reference.rational import every_score
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.certificates.base import EliminationCertificate, MessageCertificate
@@ -105,7 +106,7 @@ def test_large_soft_scores_excuse_no_gap() -> None:
 def test_no_false_optimum_beside_large_constraints(size: float) -> None:
     """Small grids with constraint scores, each claim against enumeration in fractions."""
     optimal = 0
-    for seed in range(12):
+    for seed in seeds(12):
         rng = np.random.default_rng(seed)
         problem = ms.Problem(ms.Graph.grid(2, 3), rng.normal(size=(6, 3)), tables=-size * np.eye(3))
         scores = every_score(problem)
@@ -162,7 +163,7 @@ def test_answers_near_zero_are_confirmed_by_their_own_proof(seed: int) -> None:
 
 
 def test_mixed_scales_are_confirmed_by_their_own_proof() -> None:
-    for seed in range(60):
+    for seed in seeds(60):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(3, 6))
         tables = rng.normal(size=(n * (n - 1) // 2, 3, 3)) * 10.0 ** rng.integers(0, 10, size=(n * (n - 1) // 2, 1, 1))
@@ -174,7 +175,7 @@ def test_mixed_scales_are_confirmed_by_their_own_proof() -> None:
 
 
 def test_a_weight_out_of_reach_does_not_lower_a_bound() -> None:
-    for seed in range(20):
+    for seed in seeds(20):
         rng = np.random.default_rng(seed)
         unary = rng.normal(size=(4, 3))
         unary[0, 2] = -np.inf

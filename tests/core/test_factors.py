@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from factories.factors import factor_case
 from reference.functions import KINDS, every_score, random_function, value, written_out
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.certificates.dual import arc_consistent
@@ -205,7 +206,7 @@ def test_limits_on_counts_are_what_their_names_say() -> None:
 def test_whole_problems_are_lifted_with_the_same_scores() -> None:
     """Labels outside the arc-consistent domain are forbidden there, and only these: they have no finite score anyway."""
     n_smaller = 0
-    for seed in range(60):
+    for seed in seeds(60):
         p, raw = factor_case(seed)
         domain = arc_consistent(p)
         try:
@@ -226,7 +227,7 @@ def test_whole_problems_are_lifted_with_the_same_scores() -> None:
 def test_messages_go_up_and_down_between_the_forms() -> None:
     """Up the bound stays where every factor is one extra node; down it is never larger."""
     rng, n_down = np.random.default_rng(0), 0
-    for seed in range(60):
+    for seed in seeds(60):
         p, raw = factor_case(seed, hard=0.0, forbidden=0.0, kind=seed % 5)
         if not raw.feasible or not arc_consistent(p).any(axis=1).all():
             continue
@@ -247,7 +248,7 @@ def test_messages_go_up_and_down_between_the_forms() -> None:
 def test_scores_of_a_lifted_problem_can_be_changed_in_place() -> None:
     """As oracles do, from weights to weights: the scores are those of the new problem."""
     rng = np.random.default_rng(0)
-    for seed in range(20):
+    for seed in seeds(20):
         p, raw = factor_case(seed, forbidden=0.0)
         if not arc_consistent(p).any(axis=1).all():
             continue

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from factories.problems import random_problem
 from reference.enumeration import every_labelling
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.certificates.persistency import excluded_labels, fixed_nodes
@@ -53,7 +54,7 @@ def test_the_relaxation_of_the_triangle_is_fractional_and_rounding_keeps_half_of
     assert problem.score(labels) == 1.0 == max(problem.score(y) for y in every_labelling(problem))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_the_derandomised_labelling_keeps_its_promise(seed):
     problem = random_associative(seed)
     relaxed = LinearProgram().solve(problem).marginals
@@ -66,7 +67,7 @@ def test_the_derandomised_labelling_keeps_its_promise(seed):
 
 def test_many_relaxations_above_are_fractional():
     fractional = 0
-    for seed in range(40):
+    for seed in seeds(40):
         mu = LinearProgram().solve(random_associative(seed)).marginals
         fractional += bool((np.abs(mu - 0.5) < 0.4).any())
     assert fractional >= 5
@@ -125,7 +126,7 @@ def test_what_cannot_be_rounded():
 
 def test_nodes_called_fixed_have_that_label_in_every_optimum():
     found = checked = 0
-    for seed in range(80):
+    for seed in seeds(80):
         options = dict(whole=seed % 3 == 0, hard=0.1 * (seed % 4 == 0), cliques=(3,) * (seed % 5 == 0))
         problem = random_problem(seed, 6, 3, scale=0.6, **options)
         every = every_labelling(problem)

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.certificates.answers import read_answer, save_answer
@@ -75,7 +76,7 @@ def assert_true(certificate, problem, scores, labellings):
 @pytest.mark.parametrize("whole", [False, True])
 def test_bounds_and_gaps_are_true_at_mixed_scales(whole):
     n_optimal = 0
-    for seed in range(120):
+    for seed in seeds(120):
         problem, scores = case(seed, whole)
         result = BranchAndBound(root_iter=2).solve(problem)
         if not scores:
@@ -114,7 +115,7 @@ def tampered(certificate, rng):
 @pytest.mark.parametrize("whole", [False, True])
 def test_tampered_certificates_prove_nothing_false(whole):
     judged, refused = 0, 0
-    for seed in range(36):
+    for seed in seeds(36):
         problem, scores = case(seed, whole)
         certificate = BranchAndBound(root_iter=1, max_nodes=9).solve(problem).certificate
         if not isinstance(certificate, SearchCertificate) or not scores:

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from reference.families import FAMILIES, Case, make
+from reference.seeds import seeds
 
 from maxsum import Graph, Problem
 
@@ -27,7 +28,7 @@ def naive_supermodular(case: Case) -> bool:
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if not f.startswith("constant_1e9_in_t")])
 def test_supermodularity_equals_the_definition(family: str) -> None:
-    for seed in range(20):
+    for seed in seeds(20):
         case = make(family, seed)
         found = case.problem.structure()
         assert found.supermodular == naive_supermodular(case), case

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from faults.learning_samples import close, data, fit
+from reference.seeds import seeds
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
@@ -198,7 +199,7 @@ def test_fault_26_no_tolerance_runs_to_the_end():
 POTENTIALS = ("general", "supermodular", "associative", "potts")
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", seeds(24))
 def test_fault_34_35_gaps_are_not_negative_and_certificates_agree(seed):
     random = np.random.default_rng(seed)
     scale = 10.0 ** random.integers(-3, 4)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from files.toulbar2_runs import optima
 from reference.enumeration import every_labelling
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.factors import AllDifferent, Cardinality, Linear, SparseTable
@@ -81,7 +82,7 @@ def read_scores(path, problem, **options):
     ("suffix", "options"), [(".cfn", {}), (".cfn.xz", {}), (".uai", {"values": "costs"}), (".uai", {"values": "scores"})]
 )
 def test_scores_come_back(tmp_path, suffix, options, whole):
-    for seed in range(25):
+    for seed in seeds(25):
         problem = random_problem(seed, whole)
         path = tmp_path / f"p{suffix}"
         problem.save(path, **options)
@@ -90,7 +91,7 @@ def test_scores_come_back(tmp_path, suffix, options, whole):
 
 @pytest.mark.parametrize("precision", [None, 3])
 def test_scores_come_back_from_wcsp(tmp_path, precision):
-    for seed in range(30):
+    for seed in seeds(30):
         problem = random_problem(seed, precision is None)
         save(problem, tmp_path / "p.wcsp", precision=precision)
         scale = 10 ** (precision or 0)
@@ -99,7 +100,7 @@ def test_scores_come_back_from_wcsp(tmp_path, precision):
 
 def test_toulbar2_solves_what_is_written(tmp_path):
     paths, wanted = [], []
-    for seed in range(20):
+    for seed in seeds(20):
         for whole in (True, False):
             problem = random_problem(seed, whole)
             for suffix, options in ((".cfn", {}), (".wcsp", {} if whole else {"precision": 3})):

@@ -8,6 +8,7 @@ from contracts.common import check_result
 from factories.problems import dense, on_graph, random_case
 from reference.dense_lp import local_polytope_value
 from reference.families import build, complete_edges, grid_edges, make, shuffle
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.consistency import locally_consistent, maximal_set
@@ -26,7 +27,7 @@ def options(seed):
 
 def test_each_step_lowers_the_height_by_its_length():
     n_steps = 0
-    for seed in range(120):
+    for seed in seeds(120):
         problem, _ = random_case(seed, **options(seed))
         prepared = prepare(problem)
         if not prepared.feasible or not problem.n_edges:
@@ -54,7 +55,7 @@ def test_each_step_lowers_the_height_by_its_length():
 
 def test_bounds_lie_above_the_relaxation_and_the_optimum():
     tight, above = 0, 0
-    for seed in range(250):
+    for seed in seeds(250):
         problem, raw = random_case(seed, **options(seed))
         result = AugmentingDAG().solve(problem)
         if not raw.feasible:
@@ -80,13 +81,13 @@ ODD = ["hard_feasible", "hard_random", "ties", "zeros", "one_node", "no_nodes", 
 
 @pytest.mark.parametrize("family", ODD)
 def test_claims_hold_on_odd_problems(family):
-    for seed in range(15):
+    for seed in seeds(15):
         case = make(family, seed)
         check_result(case, AugmentingDAG().solve(case.problem))
 
 
 def test_trees_are_solved_with_proof():
-    for seed in range(40):
+    for seed in seeds(40):
         case = make("tree" if seed % 2 else "hard_tree", seed)
         result = AugmentingDAG().solve(case.problem)
         assert result.guarantee == ("optimal" if case.raw.feasible else "infeasible"), case
@@ -97,7 +98,7 @@ def test_trees_are_solved_with_proof():
 
 
 def test_two_labels_and_supermodular_tables_reach_the_relaxation():
-    for seed in range(40):
+    for seed in seeds(40):
         rng = np.random.default_rng(seed)
         edges = shuffle(rng, complete_edges(6) if seed % 2 else grid_edges(2, 3))
         unary = [rng.normal(size=2) for _ in range(6)]

@@ -9,6 +9,7 @@ from contracts.common import check_result
 from factories.problems import dense, random_case
 from reference.dense_lp import local_polytope_value
 from reference.families import make
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.inference import TRWS, LinearProgram
@@ -42,7 +43,7 @@ def plain_value(problem, messages, epsilon, counting):
 
 @pytest.mark.parametrize("counting", ["trw", "uniform"])
 def test_value_and_gradient_are_those_of_the_formula(counting):
-    for seed in range(40):
+    for seed in seeds(40):
         problem, raw = random_case(seed, **SMALL)
         rng = np.random.default_rng(seed)
         epsilon = float(10 ** rng.uniform(-1.5, 1))
@@ -63,7 +64,7 @@ def test_value_and_gradient_are_those_of_the_formula(counting):
 
 def test_gradient_with_forbidden_labels_is_finite_and_right():
     checked = 0
-    for seed in range(30):
+    for seed in seeds(30):
         problem, raw = random_case(seed, hard=0.2, **SMALL)
         rng = np.random.default_rng(seed)
         messages, direction = rng.normal(size=(2, 2, problem.n_edges, problem.n_labels))
@@ -79,7 +80,7 @@ def test_gradient_with_forbidden_labels_is_finite_and_right():
 
 
 def test_a_sweep_never_raises_the_smoothed_height_and_its_fixpoint_has_no_gradient():
-    for seed in range(20):
+    for seed in seeds(20):
         problem, _ = random_case(seed, hard=0.2 * (seed % 2), **SMALL)
         prepared, count = prepare(problem), counting_numbers(problem)
         if not prepared.feasible:
@@ -121,7 +122,7 @@ def test_passes_of_chains_are_exact_on_a_chain():
 
 
 def test_passes_of_chains_never_raise_the_smoothed_bound_and_their_beliefs_agree_in_the_end():
-    for seed in range(20):
+    for seed in seeds(20):
         problem, raw = random_case(seed, hard=0.2 * (seed % 2), **SMALL)
         if not prepare(problem).feasible:
             continue
@@ -159,7 +160,7 @@ def test_after_one_star_all_beliefs_of_the_node_agree():
 @pytest.mark.parametrize("counting", ["chains", "trw"])
 def test_bounds_bracket_the_relaxation(counting):
     near, open_gap = 0, 0
-    for seed in range(200):
+    for seed in seeds(200):
         problem, raw = random_case(seed, hard=0.2 * (seed % 4 == 0), **SMALL)
         result = ConvexBP(epsilon=0.01, counting=counting).solve(problem)
         if not raw.feasible:
@@ -198,7 +199,7 @@ def test_a_lower_epsilon_gives_a_tighter_bound():
 
 
 def test_trees_are_solved():
-    for seed in range(20):
+    for seed in seeds(20):
         case = make("tree", seed)
         result = ConvexBP().solve(case.problem)
         check_result(case, result)
@@ -211,7 +212,7 @@ ODD = ["hard_feasible", "hard_random", "ties", "zeros", "one_node", "no_nodes", 
 
 @pytest.mark.parametrize("family", ODD)
 def test_claims_hold_on_odd_problems(family):
-    for seed in range(10):
+    for seed in seeds(10):
         case = make(family, seed)
         check_result(case, ConvexBP().solve(case.problem))
         check_result(case, ConvexBP(epsilon=1e-300, max_iter=30).solve(case.problem))

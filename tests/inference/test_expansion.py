@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from factories.problems import associative, random_case
 from reference.enumeration import every_labelling
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, UnsupportedProblemError
@@ -50,7 +51,7 @@ def potts(side, n_labels, seed, coupling=0.7):
 @pytest.mark.parametrize("kind", ["associative", "metric", "hard", "cliques"])
 def test_each_move_is_the_best_expansion(kind):
     tried = improved = 0
-    for seed in range(40):
+    for seed in seeds(40):
         problem, raw = movable(seed, kind)
         assert AlphaExpansion().supports(problem)
         labellings, scores = raw.labellings, raw.scores.astype(float)
@@ -99,7 +100,7 @@ def test_answers_against_enumeration(kind):
 
 def test_half_of_the_best_cost_at_most():
     """Potts costs: a labelling that no expansion improves costs at most twice the lowest cost."""
-    for seed in range(30):
+    for seed in seeds(30):
         rng = np.random.default_rng(seed)
         cost = rng.exponential(size=(6, 3))
         problem = ms.Problem(ms.Graph.complete(6), -cost, np.eye(3) - 1.0)
@@ -144,7 +145,7 @@ def test_the_search_from_messages_beats_the_search_from_single_nodes_and_has_a_b
 
 def test_two_labels_end_at_the_optimum():
     """With two labels no move down and no move up improves, so by supermodularity nothing does."""
-    for seed in range(10):
+    for seed in seeds(10):
         problem = potts(8, 2, seed)
         result = AlphaExpansion(bound=False).solve(problem)
         assert result.score == pytest.approx(MaxFlow().solve(problem).score, abs=1e-9)
@@ -214,7 +215,7 @@ def test_labels_that_a_node_does_not_have_are_not_taken():
 
 def test_a_tight_relaxation_has_a_trivial_labelling():
     found = 0
-    for seed in range(12):
+    for seed in seeds(12):
         problem = potts(4, 3, seed, coupling=0.4)
         lp = LinearProgram().solve(problem)
         labels = trivial_labelling(problem, lp.messages, tol=1e-7)

@@ -9,6 +9,7 @@ import pytest
 from contracts.common import ALL, EXACT, check_exact, check_result, solver_of
 from factories.factors import factor_case
 from reference.families import Case
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.inference.base import Factored
@@ -42,7 +43,7 @@ def test_who_takes_factors() -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_claims_hold_and_are_proven_exactly(name: str) -> None:
     solver = solver_of(name)
-    for seed in range(N_SEEDS):
+    for seed in seeds(N_SEEDS):
         own = case(seed)
         result = solver.solve(own.problem)
         check_result(own, result)

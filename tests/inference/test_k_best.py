@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from reference.families import FAMILIES, make
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.certificates.ranking import branch_bounds
@@ -81,7 +82,7 @@ def test_forged_lists_are_refused(way: str, name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_messages_bound_all_branches_of_a_labelling(name: str) -> None:
     """Whatever the messages are: against the best of each box, by enumeration."""
-    for seed in range(10):
+    for seed in seeds(10):
         case = make(name, seed)
         p, rng = case.problem, np.random.default_rng(seed)
         if not p.n_nodes:

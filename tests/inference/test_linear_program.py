@@ -9,6 +9,7 @@ import pytest
 from contracts.common import check_result
 from reference.dense_lp import local_polytope_value
 from reference.families import FAMILIES, make
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.rounding import guaranteed_score
@@ -58,7 +59,7 @@ def test_bound_is_the_value_of_the_relaxation(family):
 
 
 def test_marginals_reach_the_bound():
-    for seed in range(10):
+    for seed in seeds(10):
         case = make("complete", seed)
         result = LinearProgram().solve(case.problem)
         np.testing.assert_allclose(result.marginals.sum(axis=1), 1.0, atol=1e-9)

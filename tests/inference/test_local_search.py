@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from factories.problems import random_problem
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.inference import BranchAndBound, Exhaustive
@@ -21,7 +22,7 @@ def scratch(net):
 
 @pytest.mark.parametrize("cliques", [False, True])
 def test_a_forest_is_a_forest_and_as_large_as_can_be(cliques):
-    for seed in range(30):
+    for seed in seeds(30):
         problem = random_problem(seed, 12, density=0.3, cliques=(1, 2, 4) if cliques else (), **OPTIONS)
         net, state = prepare(problem).net, np.array([seed + 1], dtype=np.uint64)
         order, touch, frontier, _, up, _, _ = scratch(net)
@@ -43,7 +44,7 @@ def test_a_forest_is_a_forest_and_as_large_as_can_be(cliques):
 
 @pytest.mark.parametrize("cliques", [False, True])
 def test_a_move_without_noise_is_the_best_labelling_of_its_forest(cliques):
-    for seed in range(30):
+    for seed in seeds(30):
         problem = random_problem(seed, 7, cliques=(1, 2, 4) if cliques else (), **OPTIONS)
         net = prepare(problem).net
         rng = np.random.default_rng(seed)
@@ -63,7 +64,7 @@ def test_a_move_without_noise_is_the_best_labelling_of_its_forest(cliques):
 
 @pytest.mark.parametrize(("cliques", "hard"), [(False, 0.0), (True, 0.0), (False, 0.3), (True, 0.2)])
 def test_small_problems_are_solved_and_nothing_is_claimed(cliques, hard):
-    for seed in range(15):
+    for seed in seeds(15):
         problem = random_problem(seed, 7, density=0.6, cliques=(1, 2, 4) if cliques else (), hard=hard, **OPTIONS)
         exact, result = Exhaustive().solve(problem), LocalSearch(max_iter=500).solve(problem)
         if exact.labels is None:

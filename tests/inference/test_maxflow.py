@@ -7,6 +7,7 @@ import pytest
 from factories.problems import random_problem, supermodular
 from reference.enumeration import every_labelling
 from reference.families import random_edges, shuffle
+from reference.seeds import seeds
 
 from maxsum import Graph, Problem
 from maxsum.core.errors import UnsupportedProblemError
@@ -77,7 +78,7 @@ def cut_problem(rng, n_nodes, n_labels, hard=False, **options):
 @pytest.mark.parametrize("seed", range(4))
 def test_two_labels(seed):
     rng = np.random.default_rng(seed)
-    for _ in range(150):
+    for _ in seeds(150):
         result = check(cut_problem(rng, rng.integers(1, 9), 2, density=rng.random()))
         assert result.guarantee == Guarantee.optimal
 
@@ -85,7 +86,7 @@ def test_two_labels(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_ordered_labels(seed):
     rng = np.random.default_rng(100 + seed)
-    for _ in range(100):
+    for _ in seeds(100):
         result = check(cut_problem(rng, rng.integers(1, 6), rng.integers(3, 5), density=rng.random()))
         assert result.guarantee == Guarantee.optimal
 
@@ -140,7 +141,7 @@ def test_shared_table_grids_with_weights_of_both_signs():
 
 def test_cliques():
     rng = np.random.default_rng(10)
-    for i in range(400):
+    for i in seeds(400):
         n = int(rng.integers(1, 9))
         graph = Graph.from_edges(np.array(shuffle(rng, random_edges(rng, n, 0.3)), dtype=int).reshape(-1, 2), n)
         states = rng.integers(1, 3, n) if i % 3 == 0 else np.full(n, 2)
@@ -166,7 +167,7 @@ def test_ties_go_to_the_lowest_labels():
         result = MaxFlow().solve(Problem(graph, np.zeros((9, n_labels)), tables=np.zeros((n_labels, n_labels))))
         assert result.guarantee == Guarantee.optimal and not result.labels.any()
     rng = np.random.default_rng(11)
-    for _ in range(100):
+    for _ in seeds(100):
         problem = cut_problem(rng, 7, 2, whole=True, table=equal_or_nothing)
         labels = check(problem).labels
         best, total = best_score(problem)

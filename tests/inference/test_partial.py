@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from factories.problems import dense_problem, spin_glass
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum import check
@@ -27,7 +28,7 @@ def no_cycles(problem, messages):
 def test_any_part_with_any_messages_gives_a_bound(hard):
     """Certificates made of random messages, cycles of a run and random parts: never below the optimum, in floats and exactly."""
     rng = np.random.default_rng(0)
-    for seed in range(20):
+    for seed in seeds(20):
         problem = dense_problem(seed, hard)
         known = Exhaustive().solve(problem)
         if known.labels is None:
@@ -140,7 +141,7 @@ def test_labels_that_lose_too_much_are_left_out_of_the_part_and_none_that_is_bes
         sizes.append(part.n_states.sum())
         return order(part, seconds)
 
-    for seed in range(12):
+    for seed in seeds(12):
         problem = mostly_decided(seed, 8)
         start = TRWS(max_iter=6).solve(problem)
         run = Run("PartialSearch", problem)

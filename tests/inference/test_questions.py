@@ -7,12 +7,13 @@ import sys
 import numpy as np
 import pytest
 from reference.families import FAMILIES, make
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.factors.lifting import lift
 from maxsum.inference.questions.log_partition import loopy_sums
 
-SEEDS = range(40)
+SEEDS = seeds(40)
 
 
 def log_z(case) -> float:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from factories.problems import spin_glass
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.certificates.persistency import persistent_nodes
@@ -29,7 +30,7 @@ def optima(problem):
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_bound_is_that_of_the_linear_program_and_fixed_nodes_are_in_every_optimum(shared):
     n_fixed, n_open = 0, 0
-    for seed in range(40):
+    for seed in seeds(40):
         problem = binary(seed, strength=(1.0, 2.0, 5.0)[seed % 3], shared=shared)
         result = RoofDuality().solve(problem)
         assert result.bound == pytest.approx(LinearProgram().solve(problem).bound, abs=1e-6)
@@ -64,7 +65,7 @@ def test_supermodular_tables_are_solved_as_by_max_flow():
 
 def test_any_messages_and_labels_show_only_nodes_that_are_fixed():
     shown = 0
-    for seed in range(60):
+    for seed in seeds(60):
         rng = np.random.default_rng(seed)
         k = 2 + seed % 2
         graph = ms.Graph.from_edges(np.argwhere(np.triu(rng.random((6, 6)) < 0.5, 1)), n_nodes=6)

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from factories.problems import dense
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.certificates.search.certificate import SearchCertificate
@@ -150,7 +151,7 @@ def test_what_a_search_says_of_itself_is_what_its_check_finds(kind, monkeypatch)
     if kind == "from bad labellings":  # boxes are closed against several labellings, and the search begins anew
         monkeypatch.setattr(search._Search, "search_locally", lambda self, *limits: None)
     n_boxes = []
-    for seed in range(40):
+    for seed in seeds(40):
         rng = np.random.default_rng([seed, 7])
         problem = dense(int(rng.integers(6, 16)), int(rng.integers(2, 6)), rng, density=rng.uniform(0.5, 1.0))
         if kind == "whole numbers":
@@ -221,7 +222,7 @@ def box_of(seed, hard):
 
 @pytest.mark.parametrize("hard", [False, True])
 def test_packed_passes_are_those_of_trws_inside_the_box(hard):
-    for seed in range(20):
+    for seed in seeds(20):
         problem, domain = box_of(seed, hard)
         base = prepare(problem).net
         net, box = base._replace(unary=base.unary.copy()), _room(problem)
@@ -239,7 +240,7 @@ def test_packed_passes_are_those_of_trws_inside_the_box(hard):
 
 
 def test_a_tightened_box_has_a_lower_bound_and_a_labelling_inside_it():
-    for seed in range(20):
+    for seed in seeds(20):
         problem, domain = box_of(seed, False)
         base = prepare(problem).net
         net, box = base._replace(unary=base.unary.copy()), _room(problem)
@@ -265,7 +266,7 @@ def test_a_tightened_box_has_a_lower_bound_and_a_labelling_inside_it():
 
 @pytest.mark.parametrize("hard", [False, True])
 def test_unequal_label_counts_agree_with_enumeration(hard):
-    for seed in range(25):
+    for seed in seeds(25):
         problem, _ = box_of(seed, hard)
         result, exact = BranchAndBound(root_iter=2).solve(problem), Exhaustive().solve(problem)
         assert result.guarantee == "optimal" and result.score == pytest.approx(exact.score, abs=1e-9)

@@ -7,6 +7,7 @@ import logging
 
 import numpy as np
 import pytest
+from reference.seeds import seeds
 from scipy.optimize import minimize
 from scipy.sparse import csc_matrix
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
@@ -97,7 +98,7 @@ def test_projection_equals_the_reference(n_labels, spread):
 
 
 @pytest.mark.parametrize("equal", [True, False])
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_optimum_equals_a_conic_solver(seed, equal):
     graph, states, blocks, own, weight, theta = instance(seed, equal, nodes=seed % 2 == 0)
     matrix, flat = matrix_of(graph, states, blocks, own, weight), np.concatenate(theta)
@@ -128,7 +129,7 @@ def test_optimum_equals_slsqp():
 
 @pytest.mark.parametrize("max_iter", [0, 1, 3, 7])
 def test_the_frank_wolfe_gap_bounds_the_error_at_every_moment(max_iter):
-    for seed in range(10):
+    for seed in seeds(10):
         graph, states, blocks, own, weight, theta = instance(seed, equal=False)
         form = BlockForm(graph, states, blocks, edge_weight=weight, node_blocks=own)
         best = minimise_simplex_qp(theta, form, tol=1e-12)
@@ -351,7 +352,7 @@ def test_bad_settings_are_refused(setting):
 
 def test_steps_in_the_null_space_are_not_taken_for_negative_curvature():
     """A form of rank one: the minimum is reached along steps whose product is nothing but rounding."""
-    for seed in range(200):
+    for seed in seeds(200):
         rng = np.random.default_rng(seed)
         n_nodes, n_labels = int(rng.integers(1, 4)), int(rng.integers(2, 5))
         root = rng.normal(size=(n_nodes * n_labels, int(rng.integers(1, 3))))
@@ -391,7 +392,7 @@ def test_the_product_that_skips_rows_equals_the_whole_one(seed):
 
 def test_rows_that_left_a_corner_may_return_to_it():
     """Far starts make rows rest and move again; the answer is that of a start at the optimum."""
-    for seed in range(10):
+    for seed in seeds(10):
         graph, states, blocks, own, weight, theta = instance(seed, equal=False)
         form = BlockForm(graph, states, blocks, edge_weight=weight, node_blocks=own)
         best = minimise_simplex_qp(theta, form, tol=1e-11)

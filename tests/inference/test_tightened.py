@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from factories.problems import dense_problem, spin_glass
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum import check
@@ -20,7 +21,7 @@ from maxsum.kernels import cycle_search, cycles
 @pytest.mark.parametrize(("hard", "whole"), [(False, False), (True, False), (False, True), (True, True)])
 def test_bounds_and_labellings_against_enumeration(hard, whole):
     proven = found = 0
-    for seed in range(25):
+    for seed in seeds(25):
         problem = dense_problem(seed, hard, whole)
         known, result = Exhaustive().solve(problem), TightenedTRWS().solve(problem)
         if known.labels is None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from factories.problems import associative, random_problem
 from reference.families import chain_edges
+from reference.seeds import seeds
 from reference.structured_svm import labellings, solve_margin_model
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
@@ -80,7 +81,7 @@ def relaxation(problem):
 # ---- inference ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_theorem_3_1_two_labels_are_integral(seed):
     problem = clique_problem(9, 2, 7, seed)
     value, _ = relaxation(problem)

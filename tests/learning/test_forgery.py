@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, CheckTimeout
@@ -284,7 +285,7 @@ def test_weights_that_are_none_are_refused(weights):
 # ---- bounds are never above the truth ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_any_numbers_prove_a_bound_below_the_optimum(seed):
     """Random planes, multipliers and scales: whatever is accepted lies below what a learner reaches."""
     random = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from reference.seeds import seeds
 
 from maxsum import Graph, Guarantee, InvalidParameterError, MaxsumError, Termination, UnsupportedProblemError
 from maxsum.core.consistency import is_strictly_trivial
@@ -267,7 +268,7 @@ def test_wrong_use_is_refused() -> None:
 @pytest.mark.parametrize("surrogate", [MarginObjective, TrivialObjective])
 def test_tables_are_strict_by_more_than_rounding(surrogate: type) -> None:
     """The inequalities (9): every quadruple is a good part of a step above 0, also where steps of one size meet features of any."""
-    for seed in range(12):
+    for seed in seeds(12):
         model = separable("supermodular", CHAIN, n=5, seed=seed)
         result = Perceptron(max_iter=2000, random_state=seed).fit(surrogate(model))
         assert result.termination == Termination.converged
