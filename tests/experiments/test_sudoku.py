@@ -174,6 +174,7 @@ def test_absent_data_say_where_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_
         experiments.run("chess")
 
 
+@pytest.mark.slow
 def test_the_experiment(monkeypatch: pytest.MonkeyPatch, data_folder: Path) -> None:
     monkeypatch.setenv("MAXSUM_DATA", str(data_folder))
     lines: list[str] = []

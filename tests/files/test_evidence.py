@@ -12,6 +12,7 @@ import pytest
 from factories.problems import random_case
 from files.file_samples import MANY_UAI, outcome
 from reference.enumeration import every_labelling
+from reference.seeds import THOROUGH
 
 import maxsum as ms
 from maxsum.core.files import read_evidence, read_problem, read_uai_solution
@@ -167,6 +168,7 @@ def test_networks_of_2014(task):
     """Read with evidence; reference labellings are possible, marginals have the shapes of the nodes and respect the evidence."""
     files = sorted((DATA / task).glob("*.uai.xz"))
     assert len(files) > 50
+    files = files[:: 1 if THOROUGH else 4]
     observed = 0
     for path in files:
         problem = read_problem(path, evidence="auto")
@@ -181,7 +183,7 @@ def test_networks_of_2014(task):
             assert all(found.marginals[v][k] > 0.99 for v, k in evidence.items()), path.name
         else:
             assert math.isfinite(found.log10_z)
-    assert observed > 100
+    assert observed > (100 if THOROUGH else 25)
 
 
 @needs_data
