@@ -142,7 +142,7 @@ LEARNING_ROOMS = (
     ("objectives",),
     ("driver",),
     ("learners",),
-    ("penalties",),
+    ("penalties", "whole"),
     ("paths", "latent"),
 )
 """Rooms and files of `maxsum.learning`: each may import what stands before it, and itself. Its `__init__` names the homes of all."""

@@ -1,4 +1,4 @@
-"""Losses: what a wrong label costs. All are sums over nodes, so the loss-augmented problem is a max-sum problem."""
+"""Losses: what a wrong label costs. All but `ZeroOne` are sums over nodes, so the loss-augmented problem is a max-sum problem."""
 
 from __future__ import annotations
 
@@ -107,12 +107,37 @@ class TableLoss(Loss):
         return costs[labels]
 
 
+@dataclass(frozen=True, eq=False)
+class ZeroOne(Loss):
+    r"""A labelling is right or wrong as a whole: ``L(y, z) = 1`` if ``z`` differs from ``y`` at any labelled node, else 0.
+
+    It is no sum over nodes: the best loss-augmented score is
+    :math:`\max\{F(y),\; 1 + \max_{z \ne y} F(z)\}`, by the second best labelling. So it goes with the margin surrogate alone, on forests and
+    graphs of small width, where that is known exactly (`maxsum.learning.ZeroOneObjective`). The slack of the trivial surrogate bounds it too.
+    """
+
+    def rows(self, labels: np.ndarray, n_labels: int) -> np.ndarray:
+        """There are none."""
+        raise InvalidParameterError(
+            "the 0/1 loss of a whole labelling (loss='zero_one') is no sum over nodes, wanted a loss that is: 'hamming', 'normalised' or a (K, K) "
+            "table of costs. It goes with surrogate='margin' of estimators and with maxsum.learning.ZeroOneObjective, on forests and graphs of small "
+            "width, for data in memory."
+        )
+
+    def value(self, labels: Any, predicted: Any, n_labels: int) -> float:
+        """1 if a labelled node is wrong."""
+        labels, predicted = np.asarray(labels), np.asarray(predicted)
+        if predicted.shape != labels.shape:
+            raise InvalidSampleError(f"the predicted labelling has shape {predicted.shape}, wanted {labels.shape}.")
+        return float(((labels >= 0) & (labels != predicted)).any())
+
+
 def as_loss(loss: Any) -> Loss:
     """A loss by its name, or from its table of costs.
 
     Parameters
     ----------
-    loss : {"hamming", "normalised"}, array-like of shape (K, K), or Loss
+    loss : {"hamming", "normalised", "zero_one"}, array-like of shape (K, K), or Loss
 
     Returns
     -------
@@ -122,10 +147,12 @@ def as_loss(loss: Any) -> Loss:
         return loss
     if isinstance(loss, str) and loss in ("hamming", "normalised"):
         return Hamming(normalised=loss == "normalised")
+    if isinstance(loss, str) and loss == "zero_one":
+        return ZeroOne()
     if isinstance(loss, (list, np.ndarray)):
         return TableLoss(loss)
     raise InvalidParameterError(
-        f"loss is {loss!r}, wanted 'hamming', 'normalised', a (K, K) table of costs, or a maxsum.losses.Loss."
+        f"loss is {loss!r}, wanted 'hamming', 'normalised', 'zero_one', a (K, K) table of costs, or a maxsum.losses.Loss."
     )
 
 

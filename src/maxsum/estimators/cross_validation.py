@@ -320,7 +320,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
         own.
-    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
+    loss : {"hamming", "normalised", "zero_one"}, (K, K) table of costs, or Loss
         What a wrong label costs in training; scores of folds do not depend on it.
     features : None, "auto" or NodeFeatures
         What the observations are; by default read off the samples.
@@ -513,7 +513,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
         own.
-    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
+    loss : {"hamming", "normalised", "zero_one"}, (K, K) table of costs, or Loss
         What a wrong label costs in training; scores of folds do not depend on it.
     features : None, "auto" or NodeFeatures
         What the observations are; by default read off the samples.
@@ -712,7 +712,7 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
     learner : None, "auto", str or Learner
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
         own.
-    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
+    loss : {"hamming", "normalised", "zero_one"}, (K, K) table of costs, or Loss
         What a wrong label costs in training; scores of folds do not depend on it.
     features : None, "auto" or NodeFeatures
         What the observations are; by default read off the samples.

@@ -42,7 +42,7 @@ class GraphLabeler(Labeler):
         `MaximumLikelihood` (L-BFGS) for likelihood. A name, or the default, has ``tol``, ``max_iter``,
         ``time_limit``, ``random_state`` and ``checkpoint`` of this estimator; a learner that is given keeps its own (a warning tells
         where both were set), and can be searched over as ``learner__tol``.
-    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
+    loss : {"hamming", "normalised", "zero_one"}, (K, K) table of costs, or Loss
         For the margin, lp and qp surrogates; logistic uses the largest cost at each node.
     features : None, "auto" or NodeFeatures
         What the observations are; by default read off the samples.

@@ -64,7 +64,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         `BlockFrankWolfe`; these, and names, with ``tol``,
         ``max_iter``, ``time_limit`` and ``random_state`` of this estimator. A learner that is given keeps its own, and can be searched
         over as ``learner__tol``.
-    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
+    loss : {"hamming", "normalised", "zero_one"}, (K, K) table of costs, or Loss
         Number of wrong labels, or their fraction; K is 2 for tables of labels.
     oracle : None, "auto", str, Solver or callable
         Who maximises loss-augmented problems in training: all sets of labels up to 18, an exact solver where one fits the graph, else

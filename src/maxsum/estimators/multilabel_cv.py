@@ -45,7 +45,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
     learner : None, "auto", Learner, or its name
         How it is minimised; a name, or the default, has the limits of this estimator, a learner that is given keeps its
         own.
-    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
+    loss : {"hamming", "normalised", "zero_one"}, (K, K) table of costs, or Loss
         What a wrong label costs in training; scores of folds do not depend on it.
     oracle : None, "auto", str, Solver or callable
         Who maximises loss-augmented problems in training; by structure by default. A solver, or its name, predicts too.

@@ -41,8 +41,8 @@ class SequenceLabeler(Labeler):
     learner : None, "auto", str or Learner
         Who minimises; by default the learner that suits surrogate and sizes. Names have ``tol`` and the other limits of this estimator, a
         `Learner` has its own.
-    loss : {"hamming", "normalised"}, (K, K) table of costs, or Loss
-        What a wrong label costs, for the surrogates margin, lp, qp and logistic.
+    loss : {"hamming", "normalised", "zero_one"}, (K, K) table of costs, or Loss
+        What a wrong label costs, for the surrogates margin, lp, qp and logistic; zero_one, of whole labellings, for margin alone.
     features : None, "auto" or NodeFeatures
         What the observations are; by default read off the samples.
     oracle : None, "auto", str, Solver or callable

@@ -36,10 +36,12 @@ from ..learning.oracles.enumeration import EnumerationOracle
 from ..learning.oracles.exact import ForestOracle
 from ..learning.oracles.factored import FactorOracle
 from ..learning.oracles.relaxed import RelaxedOracle
+from ..learning.oracles.second_best import SecondBestOracle
 from ..learning.oracles.second_order import PairLoss, PairOracle
 from ..learning.oracles.solver import SolverOracle
 from ..learning.penalties.objective import L1_SHARES, PenalisedObjective
-from ..losses import Hamming, TableLoss, as_loss
+from ..learning.whole.zero_one import ZeroOneObjective
+from ..losses import Hamming, TableLoss, ZeroOne, as_loss
 from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
 from ..models.labels import read_labels
@@ -121,10 +123,12 @@ class Surrogate(ABC):
         if settings.unknown == "infer":
             self._check_unknown(settings)
         plain = isinstance(settings.loss, str) and settings.loss == "hamming"
-        if not self.has_loss and not plain:
+        if is_zero_one(settings.loss):
+            self._check_zero_one(settings)
+        elif not self.has_loss and not plain:
             raise InvalidParameterError(
                 f"loss is {settings.loss!r} beside surrogate={self.name!r}, wanted the default 'hamming', which it does not use: {self.no_loss}. "
-                "Losses go with surrogate='margin' or 'lp'."
+                "Losses go with surrogate='margin', 'lp' or 'qp'."
             )
         if not self.has_loss and settings.class_weight is not None:
             raise InvalidParameterError(
@@ -147,6 +151,15 @@ class Surrogate(ABC):
         if isinstance(given, Convex) or (isinstance(given, str) and given == "convex"):
             raise InvalidParameterError(
                 f"potentials is {given!r} beside surrogate={self.name!r}, wanted surrogate='qp' or 'logistic' with convex energies."
+            )
+
+    def _check_zero_one(self, settings: Settings) -> None:
+        kept = {"order": 1, "oracle": None, "unknown": "drop"}
+        wrong = [f"{name}={getattr(settings, name)!r}" for name, value in kept.items() if getattr(settings, name) != value]
+        if self.name not in ("margin", "trivial") or wrong:
+            raise InvalidParameterError(
+                f"loss is {settings.loss!r} beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin' (or 'trivial', whose "
+                "slack bounds it), order=1, no oracle and unknown='drop': it needs the second best labelling exactly, and is no sum over nodes."
             )
 
     def _check_unknown(self, settings: Settings) -> None:
@@ -248,6 +261,7 @@ class Margin(Surrogate):
             return super().choose(settings, bound)
         why = unsuited(bound) if isinstance(bound, MultiLabelBound) else "takes samples without unknown labels"
         why = why or ("asks no oracle, and one is given" if settings.oracle is not None else "")
+        why = why or ("adds up losses of labels, and the loss is that of whole sets" if is_zero_one(settings.loss) else "")
         if why:
             return Choice(self.default, f"as SubsetAscent {why}")
         return Choice("SubsetAscent", "as all subsets of so few labels are scored")
@@ -258,7 +272,7 @@ class Margin(Surrogate):
             None,
         ) * 4 or settings.warm_start
         fixed = (
-            objective.model.data.factors is not None or settings.unknown == "infer"
+            objective.model.data.factors is not None or settings.unknown == "infer" or is_zero_one(settings.loss)
         )  # the linear relaxation of factors is not learned with
         if tied or fixed or settings.rows or settings.order != 1 or not many_blocks(objective):
             return None
@@ -268,6 +282,8 @@ class Margin(Surrogate):
 
     def objective(self, settings: Settings, bound: BoundModel, weight: np.ndarray, C: float, operators: Any = None) -> Any:
         loss = weighted_loss(settings, bound, weight)
+        if is_zero_one(loss):
+            return ZeroOneObjective(bound, C, weight, settings.n_jobs)
         if isinstance(bound, MultiLabelBound):
             return MultiLabelObjective(bound, C, loss, settings.oracle, weight, settings.n_jobs)
         if settings.order == 1:
@@ -286,6 +302,7 @@ class Margin(Surrogate):
         if given is not None and given != "bracket":
             return f"oracle {given if isinstance(given, str) else type(given).__name__}, as given"
         kinds = {
+            SecondBestOracle: "the best labellings other than the truth, exactly, as the loss is 0 or 1",
             SubsetOracle: "enumeration, as all sets of so few labels can be tried",
             EnumerationOracle: "enumeration, as all labellings of so small graphs can be tried",
             FactorOracle: f"{'elimination' if objective.exact else 'elimination or TRW-S with brackets'}, as samples have factors or forbidden pairs of labels",
@@ -341,7 +358,10 @@ class Trivial(Surrogate):
 
     name, default = "trivial", "CuttingPlane"
     has_loss = asks_oracle = on_rows = False
-    no_loss = "an inequality of a strictly trivial problem has a margin of 1, so there is no loss to weight"
+    no_loss = (
+        "one slack serves all inequalities of an example, which have a margin of 1, so that it bounds the 0/1 loss of the example and no sum over "
+        "nodes"
+    )
 
     def objective(self, settings: Settings, bound: BoundModel, weight: np.ndarray, C: float, operators: Any = None) -> Any:
         from ..learning.objectives.trivial import TrivialObjective
@@ -512,6 +532,11 @@ def choose_learner(settings: Settings, default: str) -> Learner:
     if settings.surrogate == "trivial" and name == "Perceptron" and "max_iter" not in settings.given:
         limits["max_iter"] = _SWEEPS
     return registry.learner_class(name)(**limits)
+
+
+def is_zero_one(loss: Any) -> bool:
+    """Whether a loss is that of whole labellings."""
+    return isinstance(loss, ZeroOne) or (isinstance(loss, str) and loss == "zero_one")
 
 
 def weighted_loss(settings: Settings, bound: BoundModel, weight: np.ndarray) -> Any:

@@ -18,3 +18,8 @@ def solve_forests(net: maxsum.kernels.records.Net, order: numpy.ndarray, parent_
     """
     `solve_forest` for several ranges of components, ``ranges[i, 0] .. ranges[i, 1] - 1``.
     """
+
+def solve_apart(net: maxsum.kernels.records.Net, order: numpy.ndarray, parent_edge: numpy.ndarray, parent_side: numpy.ndarray, starts: numpy.ndarray, ranges: numpy.ndarray, truth: numpy.ndarray, messages: numpy.ndarray, labels: numpy.ndarray) -> None:
+    """
+    The best labelling of each range of components that is not the true one; the truth where there is no other.
+    """

@@ -7,6 +7,7 @@ from typing import Any
 from .registry import LEARNERS, learner_class
 
 _HOME = {
+    "FreeTrivialObjective": ".whole.free_trivial",
     "Learner": ".driver",
     "LearningResult": ".result",
     "LPObjective": ".objectives.lp",
@@ -19,6 +20,7 @@ _HOME = {
     "PenalisedObjective": ".penalties.objective",
     "QPObjective": ".objectives.qp",
     "TrivialObjective": ".objectives.trivial",
+    "ZeroOneObjective": ".whole.zero_one",
     "path": ".paths",
 }
 

@@ -377,7 +377,9 @@ class DualCertificate(LearningCertificate):
     alpha: np.ndarray
     mu: np.ndarray
 
-    objectives: ClassVar[tuple[str, ...]] = ("MarginObjective", "TrivialObjective", "AggregatedObjective", "PartsObjective")
+    objectives: ClassVar[tuple[str, ...]] = (
+        "MarginObjective", "TrivialObjective", "FreeTrivialObjective", "AggregatedObjective", "PartsObjective",
+    )  # fmt: skip
 
     def _bound(self, objective: Any, check: Check) -> Proven:
         mu = multipliers(self.mu, (objective.cone.matrix.shape[0],), "the cone multipliers of the certificate")

@@ -44,7 +44,9 @@ def training_arrays(objective: Any) -> dict[str, np.ndarray] | None:
     plain = plain and not getattr(objective, "tighten", False)  # the checker knows the margin and the linear relaxation itself
     if not plain or not hasattr(design, "loss") or len(design.clique_ptr) or design.node_step[1]:
         return None
-    if objective.model.data.factors is not None:  # the file, and its checker, know scores that weights make alone
+    if (
+        objective.has_gains
+    ):  # the file, and its checker, know scores that weights make alone, and losses that are sums over nodes
         return None
     rows, n_states = objective.cone.rows, objective.model.data.n_states
     header = {

@@ -30,7 +30,7 @@ _RECORDS = {
     "learning.penalties.objective": "PenaltyCertificate",
     "learning.oracles.relaxed": "Relaxed",
     "learning.objectives.smoothed": "SmoothedCertificate",
-    "losses": "Hamming TableLoss",
+    "losses": "Hamming TableLoss ZeroOne",
     "models": "Codes Convex Dense Dicts Hashed Kernel KernelMap Matting PixelTests Sparse Trees",
     "models.scaling": "Scaling",
     "models.trees": "FeatureTests Tree TreeFeatures",

@@ -107,26 +107,25 @@ class PlaneStore(DualModel):
             labels = labels.astype(np.int32, copy=False)
             oldest = _NEVER if self.keeps else oldest
             insert_all(self.objective.design, self.planes, examples, ptr, labels, oldest, self.scratch, full)
-            self._add_factors(examples)
+            self._add_gains(examples)
             if not full.any():
                 return
             self.make_room(examples[full])
             examples, labels = examples[full], labels[np.repeat(full, np.diff(ptr))]
 
-    def _add_factors(self, examples: np.ndarray) -> None:
-        """What factors add to the offset of the newest plane of each example, which the kernel has set to the loss of its labels."""
-        model: Any = getattr(self.objective, "model", None)
-        data = getattr(model, "data", None)
-        if data is None or data.factors is None:
+    def _add_gains(self, examples: np.ndarray) -> None:
+        """What factors (or a loss that is no sum over nodes) add to the offset of the newest plane of each example, which the kernel has set to
+        the loss of its labels."""
+        if not getattr(self.objective, "has_gains", False):
             return
         planes, loss = self.planes, self.objective.design.loss
         for j in np.unique(examples).tolist():
             last, n = int(planes.used[j]) - 1, int(self.sizes[j])
-            if last > 0 and len(data.factors[j]):  # set anew from its labels: it may be an old one, where the labels were known
+            if last > 0:  # set anew from its labels: it may be an old one, where the labels were known
                 start = int(planes.pool_ptr[j]) + last * n
                 labels, first = planes.pool[start : start + n], int(self.objective.design.node_ptr[j])
                 own = float(loss[np.arange(first, first + n), labels].sum())
-                planes.offset[planes.slot_ptr[j] + last] = own + float(model.factor_gains(j, labels[None])[0])
+                planes.offset[planes.slot_ptr[j] + last] = own + float(self.objective.gains(np.array([j]), [labels])[0])
 
     def add_relaxed(self, j: int, key: Relaxed) -> None:
         """Store pseudo-marginals of example ``j`` by their vector."""

@@ -102,11 +102,16 @@ class MarginObjective(PlaneObjective):
         out = np.empty(len(examples))
         ptr = np.concatenate([[0], np.cumsum(np.diff(self.design.node_ptr)[examples])])
         values(self.design, examples, ptr, np.concatenate(keys).astype(np.int32, copy=False), w, self.scratch, out)
-        return out + self.factor_gains(examples, keys)
+        return out + self.gains(examples, keys)
 
-    def factor_gains(self, examples: np.ndarray, keys: Sequence[Key]) -> np.ndarray:
-        """What factors add to the loss of one labelling an example."""
-        if self.model.data.factors is None:
+    @property
+    def has_gains(self) -> bool:
+        """Whether losses of labellings are more than sums over nodes: see `gains`."""
+        return self.model.data.factors is not None
+
+    def gains(self, examples: np.ndarray, keys: Sequence[Key]) -> np.ndarray:
+        """What is added to the losses of the labels of one labelling an example: what factors prefer it by."""
+        if not self.has_gains:
             return np.zeros(len(examples))
         rows = zip(examples.tolist(), keys, strict=True)
         return np.array([self.model.factor_gains(j, np.asarray(key)[None])[0] for j, key in rows])
@@ -114,9 +119,7 @@ class MarginObjective(PlaneObjective):
     def plane(self, j: int, key: Key) -> Plane:
         index, value = self.model.difference(j, key)
         rows = slice(self.model.data.node_ptr[j], self.model.data.node_ptr[j + 1])
-        offset = float(self.loss_table[rows][np.arange(len(key)), key].sum()) + float(
-            self.factor_gains(np.array([j]), [key])[0]
-        )
+        offset = float(self.loss_table[rows][np.arange(len(key)), key].sum()) + float(self.gains(np.array([j]), [key])[0])
         return Plane(j, offset, index, value, np.asarray(key))
 
     def state(self) -> dict[str, np.ndarray]:

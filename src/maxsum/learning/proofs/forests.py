@@ -192,9 +192,17 @@ def _shares(values: np.ndarray) -> np.ndarray:
 
 
 def exact_slacks(
-    model: BoundModel, w: np.ndarray, loss: np.ndarray, easy: np.ndarray, forest: Forest, scores: Scores, check: Check
+    model: BoundModel,
+    w: np.ndarray,
+    loss: np.ndarray,
+    easy: np.ndarray,
+    forest: Forest,
+    scores: Scores,
+    check: Check,
+    apart: bool = False,
 ) -> tuple[np.ndarray, int]:
-    """Best scores above those of the truth of the examples that are forests, in rational arithmetic: whole numbers and a power of two.
+    """Best scores above those of the truth of the examples that are forests, in rational arithmetic: whole numbers and a power of two; with
+    ``apart`` those of the best labellings other than the truth, None where there are none.
 
     Labels that float64 already shows to be no part of a best labelling, by more than its rounding errors, are left out.
     """
@@ -202,9 +210,19 @@ def exact_slacks(
     owner = np.repeat(np.arange(model.n_examples), np.diff(data.node_ptr))
     top = _max_marginals(forest, data.edges, scores, check)
     best = top.max(axis=1, initial=-np.inf)
-    kept = top >= (best - 4 * scores.error[owner])[:, None]
-    kept[~easy[owner]] = False
     truth = np.asarray(model.labels, dtype=np.int64)
+    if (
+        apart
+    ):  # what a label allows beside the best of the other trees, and the best of these at labels other than the true ones
+        roots = np.bincount(owner[forest.roots], best[forest.roots], model.n_examples)
+        top = top + (roots[owner] - best)[:, None]
+        away = np.where(np.arange(size) == truth[:, None], -np.inf, top).max(axis=1, initial=-np.inf)
+        best = np.full(model.n_examples, -np.inf)
+        np.maximum.at(best, owner, away)
+        best = best[owner] - 12 * scores.error[owner]
+    kept = top >= (best - 4 * scores.error[owner])[:, None]
+    kept &= np.isfinite(top)
+    kept[~easy[owner]] = False
     nodes, labels = np.nonzero(kept)
     own = np.flatnonzero(easy[np.repeat(np.arange(model.n_examples), np.diff(data.edge_ptr))])
     pairs = kept[data.edges[own, 0]][:, :, None] & kept[data.edges[own, 1]][:, None, :]
@@ -231,17 +249,73 @@ def exact_slacks(
     tables: dict[int, dict[int, int]] = {}
     for e, cell, score in zip(edges.tolist(), cells.tolist(), edge_scores, strict=False):
         tables.setdefault(e, {})[cell] = score - edge_base[e]
+    below: dict[int, int] = {}  # of a node: what is lost by a difference in the subtree below it, at its true label
     for level in reversed(forest.levels):
         for v, parent, e, turned in zip(*(column.tolist() for column in level), strict=True):
             mine, table = value[v], tables[e]
             for m in value[parent]:
-                ways = ((k, m * size + k if turned else k * size + m) for k in mine)
-                value[parent][m] += max(mine[k] + table[cell] for k, cell in ways if cell in table)
+                cells = ((k, m * size + k if turned else k * size + m) for k in mine)
+                ways = {k: mine[k] + table[cell] for k, cell in cells if cell in table}
+                plain = max(ways.values())
+                value[parent][m] += plain
+                other = _other(ways, int(truth[v]), below.get(v)) if apart and m == truth[parent] else None
+                if other is not None:
+                    below[parent] = max(below.get(parent, other - plain), other - plain)
         check.step(len(level.nodes))
     slack = np.zeros(model.n_examples, dtype=object)
+    lost: dict[int, int] = {}
     for root in forest.roots.tolist():
-        slack[owner[root]] += max(value[root].values())
+        j, plain = int(owner[root]), max(value[root].values(), default=0)
+        slack[j] += plain
+        other = _other(value[root], int(truth[root]), below.get(root)) if apart else None
+        if other is not None:
+            lost[j] = max(lost.get(j, other - plain), other - plain)
+    if apart:
+        slack = np.array([slack[j] + lost[j] if j in lost else None for j in range(model.n_examples)], dtype=object)
     return slack, least
+
+
+def _other(values: dict[int, int], truth: int, below: int | None) -> int | None:
+    """The best of some labels without the true one, which counts with a difference below it."""
+    found = [own for k, own in values.items() if k != truth]
+    if below is not None and truth in values:
+        found.append(values[truth] + below)
+    return max(found, default=None)
+
+
+def second_highest(
+    forest: Forest, edges: np.ndarray, scores: Scores, owner: np.ndarray, n_examples: int, check: Check
+) -> np.ndarray:
+    r"""Best score of each example above that of the truth among all labellings but the truth, by dynamic programming; ``-inf`` without any.
+
+    Beside the best score of a subtree with each label at its node, what it loses at the true label if a label below has to differ: a child
+    offers the best that it has with a difference in its subtree, less the best at all.
+    """
+    best, truth = scores.unary.copy(), np.asarray(scores.truth)
+    least = np.full(len(best), -np.inf)
+    for level in reversed(forest.levels):
+        for part in _parts(level, best.shape[1]):
+            table, at = _towards_parent(scores, edges, part), np.arange(len(part.nodes))
+            ways = best[part.nodes][:, :, None] + table
+            message = ways.max(axis=1)
+            above = truth[part.parents]
+            offered = _apart(ways[at, :, above], truth[part.nodes], least[part.nodes]) - message[at, above]
+            _give(best, part.parents, message)
+            np.maximum.at(least, part.parents, offered)
+        check.step(len(level.nodes))
+    check.step(len(forest.roots))
+    roots, top = forest.roots, best[forest.roots].max(axis=1, initial=-np.inf)
+    lost = _apart(best[roots], truth[roots], least[roots]) - top
+    most = np.full(n_examples, -np.inf)
+    np.maximum.at(most, owner[roots], lost)
+    return np.bincount(owner[roots], weights=top, minlength=n_examples) + most
+
+
+def _apart(values: np.ndarray, truth: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """The best of each row without the true label, which counts with a difference below it."""
+    rows, other = np.arange(len(values)), values.copy()
+    other[rows, truth] += least
+    return np.asarray(other.max(axis=1, initial=-np.inf))
 
 
 def _exact_scores(model: BoundModel, kind: int, row: np.ndarray, cell: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, int]:
