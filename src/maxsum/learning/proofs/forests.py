@@ -216,9 +216,9 @@ def exact_slacks(
     ):  # what a label allows beside the best of the other trees, and the best of these at labels other than the true ones
         roots = np.bincount(owner[forest.roots], best[forest.roots], model.n_examples)
         top = top + (roots[owner] - best)[:, None]
-        away = np.where(np.arange(size) == truth[:, None], -np.inf, top).max(axis=1, initial=-np.inf)
+        other_best = np.where(np.arange(size) == truth[:, None], -np.inf, top).max(axis=1, initial=-np.inf)
         best = np.full(model.n_examples, -np.inf)
-        np.maximum.at(best, owner, away)
+        np.maximum.at(best, owner, other_best)
         best = best[owner] - 12 * scores.error[owner]
     kept = top >= (best - 4 * scores.error[owner])[:, None]
     kept &= np.isfinite(top)
@@ -254,22 +254,22 @@ def exact_slacks(
         for v, parent, e, turned in zip(*(column.tolist() for column in level), strict=True):
             mine, table = value[v], tables[e]
             for m in value[parent]:
-                cells = ((k, m * size + k if turned else k * size + m) for k in mine)
-                ways = {k: mine[k] + table[cell] for k, cell in cells if cell in table}
+                cell_of = {k: m * size + k if turned else k * size + m for k in mine}
+                ways = {k: mine[k] + table[cell] for k, cell in cell_of.items() if cell in table}
                 plain = max(ways.values())
                 value[parent][m] += plain
-                other = _other(ways, int(truth[v]), below.get(v)) if apart and m == truth[parent] else None
-                if other is not None:
-                    below[parent] = max(below.get(parent, other - plain), other - plain)
+                away = _other(ways, int(truth[v]), below.get(v)) if apart and m == truth[parent] else None
+                if away is not None:
+                    below[parent] = max(below.get(parent, away - plain), away - plain)
         check.step(len(level.nodes))
     slack = np.zeros(model.n_examples, dtype=object)
     lost: dict[int, int] = {}
     for root in forest.roots.tolist():
         j, plain = int(owner[root]), max(value[root].values(), default=0)
         slack[j] += plain
-        other = _other(value[root], int(truth[root]), below.get(root)) if apart else None
-        if other is not None:
-            lost[j] = max(lost.get(j, other - plain), other - plain)
+        away = _other(value[root], int(truth[root]), below.get(root)) if apart else None
+        if away is not None:
+            lost[j] = max(lost.get(j, away - plain), away - plain)
     if apart:
         slack = np.array([slack[j] + lost[j] if j in lost else None for j in range(model.n_examples)], dtype=object)
     return slack, least

@@ -91,7 +91,7 @@ class FreeTrivialObjective(PlaneObjective):
     def _ask(self, w: np.ndarray, examples: np.ndarray, effort: Effort) -> Answer:
         problems = [self.model.problem(w, int(j)) for j in examples]
         items = list(zip(problems, (self.model.truth(int(j)) for j in examples), strict=True))
-        found = thread_map(lambda item: self._bracket(*item, effort), items, self.n_jobs)
+        found = thread_map(lambda item: self._bracket(item[0], item[1], effort), items, self.n_jobs)
         low = np.array([own.low for own in found])
         high = np.array([own.high for own in found])
         return Answer(examples, [own.labels for own in found], low, np.maximum(low, high))
