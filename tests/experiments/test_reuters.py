@@ -38,12 +38,41 @@ def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     write_stories(tmp_path, 280)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
     monkeypatch.setattr(reuters, "N_QUICK_TRAIN", 24)
+    monkeypatch.setattr(reuters, "FORMS", ("log",))
     lines: list[str] = []
     report = experiments.run("reuters", quick=True, progress=lines.append)
     assert len(lines) == reuters.N_QUICK_FOLDS
-    assert [row[0] for row in report.rows] == ["SVM", "AMN", "AMN, constant", "AMN, cosine", "AMN, both"]
+    assert [row[0] for row in report.rows] == [
+        "SVM",
+        "AMN",
+        *(f"SVM, {form}" for form in reuters.FORMS),
+        *(f"AMN, {form}, {edges}" for form in reuters.FORMS for edges in reuters.EDGES),
+    ]
     assert all(float(row[5]) < 25 for row in report.rows)
     assert report.claims[-1].holds and not report.failed
+
+
+def test_words_edges_and_C_are_chosen_by_training_stories_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_stories(tmp_path, 140)
+    monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
+    monkeypatch.setattr(reuters, "FORMS", ("log",))
+    monkeypatch.setattr(reuters, "N_BLOCKS", 2)
+    news = reuters.load()
+    assert all(np.allclose(np.sqrt(own.multiply(own).sum(axis=1)), 1.0) for own in news.words.values())
+    nodes = np.arange(16)
+    found = reuters.choose(news, nodes, True)
+    others = news._replace(y=np.where(np.arange(140) < 16, news.y, 3 - news.y))  # other labels of the test
+    assert reuters.choose(others, nodes, True) == found
+    assert set(found.by_edges) == {(form, edges) for form in reuters.FORMS for edges in reuters.EDGES}
+    total, C = reuters.validate(news, nodes, "log", "cosine", (4.0, 16.0))
+    by_hand = {}
+    for value in (4.0, 16.0):
+        by_hand[value] = 0.0
+        for rest, block, c in reuters.blocks_of(news, nodes):
+            net = reuters.train(reuters.network(news, rest, "log", "cosine"), news.y[rest] == c, value)
+            wrong = net.predict([reuters.network(news, block, "log", "cosine")])[0] != (news.y[block] == c)
+            by_hand[value] += 100 * wrong.mean()
+    assert total == pytest.approx(min(by_hand.values())) == pytest.approx(by_hand[C])
 
 
 def test_folds_keep_the_order_of_time_and_do_not_meet() -> None:

@@ -36,7 +36,7 @@ from ..models.features import Codes
 from ..models.graph_model import GraphModel
 from ..models.sample import GraphSample
 from . import Claim, MissingDataError, Plot, Progress, Report, segmentation
-from .contest import TOL, Run, cutting_plane, timed, to_gap, to_target
+from .peers.contest import TOL, Run, cutting_plane, timed, to_gap, to_target
 
 C_VALUES = (
     0.01,

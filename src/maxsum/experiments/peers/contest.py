@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..inference.dispatch import solve
-from ..learning.driver import Learner
-from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
-from ..learning.learners.cutting_plane import CuttingPlane
-from ..learning.objectives.lp import LPObjective
-from ..learning.objectives.margin import MarginObjective, loss_table
-from ..learning.oracles.base import Effort, Key
-from ..learning.oracles.solver import SolverOracle
-from ..learning.result import LearningResult
-from ..losses import as_loss
-from ..models.bound import BoundModel
+from ...inference.dispatch import solve
+from ...learning.driver import Learner
+from ...learning.learners.block_frank_wolfe import BlockFrankWolfe
+from ...learning.learners.cutting_plane import CuttingPlane
+from ...learning.objectives.lp import LPObjective
+from ...learning.objectives.margin import MarginObjective, loss_table
+from ...learning.oracles.base import Effort, Key
+from ...learning.oracles.solver import SolverOracle
+from ...learning.result import LearningResult
+from ...losses import as_loss
+from ...models.bound import BoundModel
 
 TOL = 1e-2
 _FINEST = 1e-5  # relative gap at which a learner that is still behind gives up
