@@ -76,7 +76,7 @@ def test_all_writes_the_page_of_those_that_have_data(monkeypatch: pytest.MonkeyP
     done = CliRunner().invoke(app, ["reproduce", "all", "--quick", "--out", str(tmp_path / "page")])
     text = (tmp_path / "page" / "index.md").read_text()
     assert done.exit_code == 0 and "2 experiments, 0 claims or aims missed" in done.stdout
-    for words in ("rules learned", "| met |", "- a note", "- glyphs did not run: no data of glyphs"):
+    for words in ("rules learned", "| met |", "- a note", "| CPU s |", "- glyphs did not run: no data of glyphs"):
         assert words in text
     wrong = CliRunner().invoke(app, ["reproduce", "all"])
     assert wrong.exit_code == 2 and "--out FOLDER" in wrong.stderr

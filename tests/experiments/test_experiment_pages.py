@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from maxsum import InvalidParameterError
+from maxsum import InvalidParameterError, experiments
 from maxsum.experiments.report import Claim, Plot, Report, page
 
 
@@ -49,6 +50,8 @@ def test_rows_are_as_wide_as_columns() -> None:
 def test_the_page(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     path = page.write(tmp_path / "new", [report()], [("glyphs", "no data")])
+    timed = page.write(tmp_path / "timed", [report()], seconds=[12.4]).read_text()
+    assert "| CPU s |" in timed and "| made | Somebody 2000 | 1 | 1 | 12 |" in timed
     text = path.read_text()
     for line in (
         "| made | Somebody 2000 | 1 | 1 |",
@@ -63,3 +66,15 @@ def test_the_page(tmp_path: Path) -> None:
         assert line in text.splitlines()
     assert (path.parent / "plot-made.png").read_bytes().startswith(b"\x89PNG")
     assert page.cell("a | b") == "a \\| b"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(experiments.EXPERIMENTS))
+def test_a_quick_run_takes_less_than_a_minute(name: str, data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAXSUM_DATA", str(data_folder))
+    began = time.process_time()
+    try:
+        experiments.run(name, quick=True)
+    except experiments.MissingDataError as missing:
+        pytest.skip(str(missing))
+    assert time.process_time() - began < 60.0

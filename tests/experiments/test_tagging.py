@@ -15,7 +15,7 @@ from maxsum.experiments import MissingDataError, chunking, tagging
 def test_the_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_conll2000(tmp_path, chunking.FILES)
     monkeypatch.setenv("MAXSUM_DATA", str(tmp_path))
-    monkeypatch.setattr(tagging, "QUICK_SECONDS", 0.1)
+    monkeypatch.setattr(tagging, "QUICK_SECONDS", 0.5)
     lines: list[str] = []
     report = experiments.run("tagging", quick=True, progress=lines.append)
     assert len(report.rows) == 2 * len(tagging.COLUMNS) * len(tagging.QUICK_PATH)
@@ -33,6 +33,32 @@ def test_claims_can_fail() -> None:
     failed = tagging._report({"strong": 9.1, "weak, window 1": 20.0}, fit, speeds, False).failed
     assert [claim.what.split(":")[0] for claim in failed] == ["Table 4", "Table 4"]
     assert not tagging._report({"strong": 9.1, "weak, window 1": 20.0}, fit, speeds, True).failed
+
+
+def test_the_curvature_is_chosen_on_sentences_that_are_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[list[int]] = []
+    tested: list[list[int]] = []
+
+    class Net:
+        def __init__(self, ridge: float):
+            self.ridge = ridge
+
+        def set_params(self, **options: object) -> Net:
+            assert options["C"] == pytest.approx(1.0 / (tagging.RIDGE_C * 16))
+            return self
+
+        def fit(self, X: list[int], y: list[list[str]]) -> Net:
+            learned.append(X)
+            return self
+
+        def predict(self, X: list[int]) -> list[list[str]]:
+            tested.append(X)
+            return [["a", "a" if self.ridge == tagging.RIDGES[1] else "b"] for _ in X]
+
+    monkeypatch.setattr(tagging, "labeler", lambda task, surrogate, seconds, ridge: Net(ridge))
+    task = tagging.Task(list(range(10)), [["a", "a"]] * 10, [], [], [])
+    assert tagging.choose_ridge(task, "qp", 1.0) == tagging.RIDGES[1]
+    assert learned == [[0, 1, 2, 3, 5, 6, 7, 8]] * 3 and tested == [[4, 9]] * 3
 
 
 def test_a_ladder_has_a_rung_at_each_word() -> None:

@@ -70,6 +70,22 @@ def test_minimum_is_that_of_an_interior_point_method(name):
         assert found.values[j] == pytest.approx(conic_optimum(theta, matrix, inside), abs=1e-8)
 
 
+def test_form_1_with_rows_that_the_input_scales():
+    """A row for each edge feature: (12) with F_ij(x) = diag(sqrt f_ij) D."""
+    random = np.random.default_rng(0)
+    ends, rows = np.array([[0, 1], [1, 2], [3, 1]]), random.normal(size=(6, 4))
+    scale = random.random((3, 6)) + 0.1
+    sample = GraphSample(random.normal(size=(4, 2)), ms.Graph.from_edges(ends, 4), edge_features=scale**2)
+    spec = Convex("dictionary", rows=[row[None] for row in rows], linear=False, ridge=0.3)
+    model = spec.bind(GraphModel().bind([sample], [np.array([0, 1, 1, 0])]))
+    w = random.random(model.n_weights) + 0.1
+    expected = 0.3 * np.eye(8)
+    for (u, v), own in zip(ends, scale, strict=True):
+        F, at = own[:, None] * rows, [2 * u, 2 * u + 1, 2 * v, 2 * v + 1]
+        expected[np.ix_(at, at)] += F.T @ np.diag(w[model.slices[2]]) @ F
+    assert np.allclose(Energies(model).at(w).matrix().toarray(), expected)
+
+
 def test_two_chains_of_different_labels():
     model = chains()
     assert [len(own) for own in model.family.places] == [8, 4, 6]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -46,12 +47,15 @@ def run_all(quick: bool, json: bool, full: bool = False, out: Path | None = None
         raise InvalidParameterError("reproduce all needs a folder for its page, wanted --out FOLDER.")
     reports: list[experiments.Report] = []
     absent: list[tuple[str, str]] = []
+    seconds: list[float] = []
     for name in experiments.EXPERIMENTS:
         try:
+            began = time.process_time()
             reports.append(_run(name, quick, None, full))
+            seconds.append(time.process_time() - began)
         except experiments.MissingDataError as missing:
             absent.append((name, str(missing)))
-        path = page.write(out, reports, absent)  # after each, so that a run that is stopped leaves what it has
+        path = page.write(out, reports, absent, seconds)  # after each, so that a run that is stopped leaves what it has
     if not reports:
         raise experiments.MissingDataError(f"no experiment could run; {absent[0][0]}: {absent[0][1]}")
     if json:

@@ -16,6 +16,7 @@ __all__ = ["EXPERIMENTS", "TABLES", "Claim", "MissingDataError", "Plot", "Progre
 EXPERIMENTS = {
     "background": "background",
     "chunking": "chunking",
+    "glyph-trees": "glyph_trees",
     "glyphs": "glyphs",
     "handwritten-sudoku": "handwritten_sudoku",
     "letters": "letters",
@@ -33,6 +34,7 @@ EXPERIMENTS = {
 
 TABLES = {
     "background": (7,),
+    "glyph-trees": (5, 6),
     "glyphs": (5, 6),
     "handwritten-sudoku": (3,),
     "multilabel": (1,),

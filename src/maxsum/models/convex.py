@@ -43,7 +43,8 @@ class Convex:
     linear : bool
         Whether edges have linear terms :math:`b_p`, as (11) of Jancsary, Nowozin & Rother 2013.
     rows : array-like, optional
-        :math:`D`; see `maxsum.models.matrices.Dictionary`.
+        :math:`D`; see `maxsum.models.matrices.Dictionary`. A list of single rows, one for each edge feature :math:`f_p(x) \ge 0`, makes the rows depend
+        on the input: (12) with :math:`F_{ij}(x) = \operatorname{diag}(\sqrt{f_{ij}(x)})\,D`.
     n_operators : int
         Number of operators :math:`Q_s \succeq 0` a sample (form 4), weighted by :math:`w_s \ge 0`.
     operators : Matting or tuple of them, optional

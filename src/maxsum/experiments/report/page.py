@@ -83,7 +83,12 @@ def pictures(report: Report, folder: Path) -> list[str]:
     return names
 
 
-def write(folder: str | os.PathLike[str], reports: Sequence[Report], absent: Sequence[tuple[str, str]] = ()) -> Path:
+def write(
+    folder: str | os.PathLike[str],
+    reports: Sequence[Report],
+    absent: Sequence[tuple[str, str]] = (),
+    seconds: Sequence[float] = (),
+) -> Path:
     """Write the page of all reports, and their plots beside it.
 
     Parameters
@@ -93,6 +98,8 @@ def write(folder: str | os.PathLike[str], reports: Sequence[Report], absent: Seq
     reports : sequence of Report
     absent : sequence of (str, str)
         Names of experiments that could not run, and why.
+    seconds : sequence of float, optional
+        CPU seconds of each report.
 
     Returns
     -------
@@ -103,12 +110,13 @@ def write(folder: str | os.PathLike[str], reports: Sequence[Report], absent: Seq
     place.mkdir(parents=True, exist_ok=True)
     parts = ["# Published experiments, run again"]
     held = [(own.name, sum(c.holds is True for c in own.claims), len(own.failed)) for own in reports]
-    parts.append(
-        table(
-            ("experiment", "source", "claims and aims met", "missed"),
-            [(name, own.source, met, missed) for own, (name, met, missed) in zip(reports, held, strict=True)],
-        )
-    )
+    rows = [(name, own.source, met, missed) for own, (name, met, missed) in zip(reports, held, strict=True)]
+    columns: tuple[str, ...] = ("experiment", "source", "claims and aims met", "missed")
+    if seconds:
+        columns += ("CPU s",)
+        parts.append(table(columns, [(*row, f"{cpu:.0f}") for row, cpu in zip(rows, seconds, strict=True)]))
+    else:
+        parts.append(table(columns, rows))
     if absent:
         parts.append("\n".join(f"- {name} did not run: {why}" for name, why in absent))
     parts += [section(own, pictures(own, place)) for own in reports]
