@@ -11,7 +11,15 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
 def test_there_are_examples():
-    assert {path.stem for path in EXAMPLES} >= {"chain_tagging", "denoise", "sudoku", "neural_images", "neural_sudoku", "linked_pages", "five_best"}
+    assert {path.stem for path in EXAMPLES} >= {
+        "chain_tagging",
+        "denoise",
+        "sudoku",
+        "neural_images",
+        "neural_sudoku",
+        "linked_pages",
+        "five_best",
+    }
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
