@@ -18,6 +18,7 @@ MODULES = {
     "chains": "bench_chains",
     "maxflow": "bench_maxflow",
     "startup": "bench_startup",
+    "firsthour": "bench_firsthour",
     "sanitize": "bench_sanitize",
     "limits": "bench_limits",
     "memory": "bench_memory",

@@ -36,7 +36,20 @@ def test_every_bench_module_is_listed():
 
 
 SLOW = (
-    *("sanitize", "reliability", "cluster", "panel", "shards", "parts", "torch", "startup", "tight", "adversary", "defaults"),
+    *(
+        "sanitize",
+        "reliability",
+        "cluster",
+        "panel",
+        "shards",
+        "parts",
+        "torch",
+        "startup",
+        "firsthour",
+        "tight",
+        "adversary",
+        "defaults",
+    ),
     *(
         "exact",
         "random",
