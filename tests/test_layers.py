@@ -143,7 +143,7 @@ LEARNING_ROOMS = (
     ("driver",),
     ("learners",),
     ("penalties", "whole"),
-    ("paths", "latent"),
+    ("paths", "latent", "streams"),
 )
 """Rooms and files of `maxsum.learning`: each may import what stands before it, and itself. Its `__init__` names the homes of all."""
 FILES = sorted(SOURCE.rglob("*.py"))

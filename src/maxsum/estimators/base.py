@@ -114,6 +114,8 @@ class Labeler(MaxSumEstimator):
         executor : None, str, Executor or dask.distributed.Client
             Who works on shards: ``"serial"``, ``"threads"``, ``"processes"`` or a Dask cluster; weights do not depend on it.
         """
+        for name in ("stream_", "stream_names_", "stream_classes_"):  # of `partial_fit`, which fit forgets
+            vars(self).pop(name, None)
         if isinstance(X, ShardedDataset):
             if y is not None or sample_weight is not None:
                 raise InvalidSampleError("y or sample_weight is given beside shards, wanted None: shards hold their labels.")
@@ -125,6 +127,27 @@ class Labeler(MaxSumEstimator):
                 f"executor is {executor!r}, but X is in memory; wanted n_jobs=... for threads, or X=ShardedDataset(folder)."
             )
         return self._fit(X, y, sample_weight)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        r"""Learn from a chunk of data beside what was learned from those before it, whose data are forgotten.
+
+        Of all examples seen before one plane is kept, :math:`\sum_j c_j\xi_j(w) \ge \beta - \langle w, v\rangle`, and the chunk is trained by
+        `BlockFrankWolfe` with it. So ``stream_.lower_bound`` is valid for the objective of *all data seen*: no weights have a smaller one. ``result_``
+        is about the chunk beside that plane; its objective is no upper bound for all data. A chunk that comes twice counts twice; for ``n`` passes
+        over the data give a ``sample_weight`` of ``1 / n``.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`, with features that do not depend on the data (arrays, CSR matrices, ``features=Hashed(...)``).
+        classes : list, optional
+            All labels that will ever be seen: needed in the first call, unless the estimator declares them.
+        sample_weight : array-like, shape (n_samples,), optional
+        """
+        from .streaming import learn_chunk
+
+        learn_chunk(self, X, y, classes, sample_weight)
+        return self
 
     def to_torch(self, **settings: Any) -> Any:
         """A linear scorer and a layer of PyTorch that start from the learned weights; see `maxsum.torch.from_estimator`, which takes the settings.

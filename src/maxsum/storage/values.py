@@ -28,6 +28,7 @@ _RECORDS = {
     "learning.dual.pseudo_marginals": "MarginalCertificate",
     "learning.objectives.smooth": "GradientCertificate",
     "learning.penalties.objective": "PenaltyCertificate",
+    "learning.streams": "StreamCertificate",
     "learning.oracles.relaxed": "Relaxed",
     "learning.objectives.smoothed": "SmoothedCertificate",
     "losses": "Hamming TableLoss ZeroOne",
