@@ -101,7 +101,7 @@ MAY_IMPORT_LAYERS = {
     "calibration": {"core"},
     "datasets": {"core", "models", "shards", "datasets"},
     "plotting": {"core", "plotting"},
-    "report": {"core", "models", "estimators", "plotting", "report"},
+    "report": {"core", "models", "estimators", "plotting", "metrics", "report"},
     "experiments": _PUBLIC | {"experiments", "maxsum"},
     "cli": _PUBLIC | {"experiments", "cli", "maxsum", "progress"},
     "check": set(),

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure  # noqa: E402
 
 from maxsum.plotting import plot_convergence, plot_graph, plot_labelling, plot_pairwise, theme  # noqa: E402
 from maxsum.plotting.classes import COLOURS, colour  # noqa: E402
+from maxsum.plotting.labelling import outline  # noqa: E402
 from maxsum.plotting.layout import layout  # noqa: E402
 
 
@@ -147,8 +148,10 @@ def test_labelling_marks_what_is_not_fixed():
     image = np.linspace(0, 1, 18).reshape(2, 3, 3)
     axes = plot_labelling(image, [[0, 1, 0], [1, 0, 1]], result(fixed=fixed), classes=[0, 1])
     assert axes[1].get_title() == "labels: 2 of 6 not proven"
-    (dots,) = marked(axes[1])
-    assert dots.get_offsets().tolist() == [[1, 0], [1, 1]]
+    (ring,) = marked(axes[1])
+    sides = {tuple(map(tuple, own.tolist())) for own in ring.get_segments()}
+    tall = {((x, y), (x, y + 1)) for x in (0.5, 1.5) for y in (-0.5, 0.5)}
+    assert sides == tall | {((0.5, y), (1.5, y)) for y in (-0.5, 1.5)}
     assert legend(axes[1]) == ["0", "1", "not proven"]
     shown = axes[1].images[0].get_array()
     assert np.allclose(shown[0, 1], to_rgba(colour(1))) and np.allclose(shown[1, 1], to_rgba(colour(0)))
@@ -167,7 +170,7 @@ def test_labelling_marks_what_is_not_fixed():
 def test_titles_say_what_is_proven(changes, title, count):
     axes = plot_labelling(np.zeros((2, 3)), [0, 1] * 3, result(**changes), classes=[0, 1])
     assert axes[1].get_title() == title
-    assert sum(len(own.get_offsets()) for own in marked(axes[1])) == count
+    assert sum(len(own.get_segments()) for own in marked(axes[1])) == 3 * count  # two pixels beside each other have six sides
     graph = plot_graph(ms.Graph.chain(6), [0, 1] * 3, result(**changes), classes=[0, 1])
     assert graph.get_title() == title
     assert sum(len(own.get_offsets()) for own in marked(graph)) == count
@@ -189,6 +192,23 @@ def test_images_of_any_number_of_features(channels):
     shown = np.asarray(axes[0].images[0].get_array())
     assert shown.shape == ((3, 4) if channels in (None, 1) else (3, 4, 3))
     assert channels in (None, 1) or (shown.min() >= 0 and shown.max() <= 1)
+
+
+def test_an_outline_parts_what_is_inside_from_what_is_not():
+    inside = np.random.default_rng(0).random((4, 5)) < 0.5
+    padded = np.pad(inside, 1)
+    found = {tuple(np.concatenate(own).tolist()) for own in outline(inside)}
+    wanted = set()
+    for r, c in np.ndindex(4, 5):
+        if inside[r, c]:
+            around = {
+                (c - 0.5, r - 0.5, c - 0.5, r + 0.5): padded[r + 1, c],
+                (c + 0.5, r - 0.5, c + 0.5, r + 0.5): padded[r + 1, c + 2],
+                (c - 0.5, r - 0.5, c + 0.5, r - 0.5): padded[r, c + 1],
+                (c - 0.5, r + 0.5, c + 0.5, r + 0.5): padded[r + 2, c + 1],
+            }
+            wanted |= {side for side, other in around.items() if not other}
+    assert found == wanted and len(outline(inside)) == len(wanted)
 
 
 def test_one_axes_gets_the_labelling_alone():

@@ -15,7 +15,7 @@ from plotting.plot_samples import classifier, segmenter, tagger
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError, NotFittedError
-from maxsum.metrics import hamming_loss
+from maxsum.metrics import chunk_f1, hamming_loss, iou_scores, mean_iou
 from maxsum.report.evidence import _training
 from maxsum.report.sample import _word
 
@@ -51,9 +51,10 @@ def test_page_is_well_formed_and_self_contained(written, name):
     assert "http://" not in bare and "https://" not in bare and "url(" not in bare
     assert page.tags.count("source") == page.tags.count("img") >= 2
     headings = page.texts("h2")
-    assert headings[:3] == ["What is proven", "Convergence", "Weights"]
-    assert headings[3] == ("Labels" if name == "table" else "Confusion")
-    assert headings[4:] == ["Samples with the most wrong labels", "How it was made"]
+    own = {"sequence": ["Classes"], "grid": ["Classes"], "table": []}[name]
+    worst, last = ["Samples with the most wrong labels"], ["Weights", "Convergence", "How it was made"]
+    tables = {"sequence": ["Confusion", "Doubts"], "grid": ["Confusion"], "table": ["Labels"]}[name]
+    assert headings == ["What is proven", *own, *worst, *tables, *last]
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -97,6 +98,49 @@ def test_worst_samples_come_first(written):
     wanted = sorted(((-n, j) for j, n in enumerate(losses) if n))[:6]
     assert shown == [(j, -n) for n, j in wanted]
     assert html.count('<td class="wrong">') == 3 * sum(n for _, n in shown)
+
+
+def test_scores_are_those_of_the_metrics(written):
+    """The headline beside a constant answer, and the table of classes."""
+    _, html, estimator, X, y = written["grid"]
+    predicted, page = estimator.predict(X), parse(html)
+    labels = np.concatenate([own.ravel() for own in y])
+    commonest = max(estimator.classes_.tolist(), key=lambda k: (labels == k).sum())
+    constant = [np.full_like(own, commonest) for own in y]
+    tiles = dict(zip(page.texts("span"), page.texts("b"), strict=False))
+    alone = mean_iou(y, constant)
+    assert tiles[f"mean IoU; always {commonest}: {alone:.3f}"] == f"{mean_iou(y, predicted):.3f}"
+    assert tiles[f"right by always saying {commonest}"] == f"{100 * (labels == commonest).mean():.2f} %"
+    for label, iou in iou_scores(y, predicted).items():
+        (row,) = re.findall(rf"<tr><td>{label}</td>(.*?)</tr>", html)
+        assert row.endswith(f">{iou:.3f}</td>")
+
+
+def test_chunks_and_doubts_of_tags(tmp_path):
+    rng = np.random.default_rng(0)
+    tags = ["O", "B-PER", "I-PER", "O", "B-LOC"]
+    X = [np.eye(5)[order] + 0.9 * rng.normal(size=(5, 5)) for order in [np.arange(5)] * 20]
+    y = [tags] * 20
+    tag = ms.SequenceLabeler(C=0.1).fit(X[:3], y[:3])
+    noisy = [x + rng.normal(size=x.shape) for x in X]
+    names = [f"file {j}.txt" for j in range(20)]
+    html = ms.report.write_report(tmp_path / "r.html", tag, noisy, y, names=names).read_text(encoding="utf-8")
+    found, page = tag.predict(noisy), parse(html)
+    scores = chunk_f1(y, found)
+    tiles = dict(zip(page.texts("span"), page.texts("b"), strict=False))
+    assert tiles[f"F1 of {scores.n_true} chunks; always O: 0.00"] == f"{scores.f1:.2f}"
+    assert f'<td>LOC</td><td class="n">20</td><td class="n">{scores.by_type["LOC"].n_predicted}</td>' in html
+    margins = [own.margin for own in tag.predict_max_marginals(noisy)]
+    j = int(np.argmin([own.min() for own in margins]))
+    i = int(margins[j].argmin())
+    rows = re.findall(r"<tr><td>(file \d+\.txt)</td><td>(\d+)</td><td>([^<]*)</td><td>([^<]*)</td><td>([^<]*)</td></tr>", html)
+    assert len(rows) == 20 and rows[0] == (names[j], str(i), found[j][i], tags[i], f"{margins[j][i]:.3g}")
+    surest = rows[10:]
+    assert all(told != truth for _, _, told, truth, _ in surest)
+    worst = max(m for own, told in zip(margins, found, strict=True) for m, a, b in zip(own, told, tags, strict=True) if a != b)
+    assert surest[0][4] == f"{worst:.3g}"
+    with pytest.raises(InvalidParameterError, match="names has 1 names, wanted 20"):
+        ms.report.write_report(tmp_path / "r.html", tag, noisy, y, names=["one"])
 
 
 def test_labels_of_the_table(written):

@@ -41,7 +41,15 @@ def _model_page(source: Path, data: Path | None, out: Path, title: str | None, e
     elif form.task == "image":
         names = [form.class_name(label) for label in estimator.classes_.tolist()]
     X, y = (None, None) if content is None else (content.X, content.y)
-    write_report(out, estimator, X, y, title=title or f"{form.estimator}: {source.name}", classes=names)
+    write_report(
+        out,
+        estimator,
+        X,
+        y,
+        title=title or f"{form.estimator}: {source.name}",
+        classes=names,
+        names=None if content is None else content.names,
+    )
     return f"{source}{'' if content is None else f' on {data}: {content.words}'}"
 
 

@@ -21,7 +21,7 @@ def plot_labelling(
     certain: float = 0.9,
     ax: Any = None,
 ) -> Any:
-    """Draw an image, its labelling with a legend of the classes that occur, and dots on the pixels that are not proven.
+    """Draw an image, its labelling with a legend of the classes that occur, and an outline around the pixels that are not proven.
 
     Parameters
     ----------
@@ -107,30 +107,24 @@ def _draw(axis: Any, labelling: Labelling, marks: Marks, shape: tuple[int, int])
     ]
     places = np.flatnonzero(marks.nodes)
     if len(places):
-        box = axis.get_window_extent()
-        side = 72 / axis.figure.dpi * max(1.0, min(box.width / shape[1], box.height / shape[0]))
-        dots = axis.scatter(
-            places % shape[1],
-            places // shape[1],
-            s=min(36.0, max(1.0, 0.45 * side) ** 2),
-            c="white",
-            edgecolors="black",
-            linewidths=min(0.8, 0.08 * side),
-            rasterized=len(places) > 2000,
-            label=marks.words,
-        )
-        dots.set_gid("marked")
-        handles.append(
-            matplotlib_module("matplotlib.lines").Line2D(
-                [],
-                [],
-                linestyle="",
-                marker="o",
-                markerfacecolor="white",
-                markeredgecolor="black",
-                markersize=6,
-                label=marks.words,
-            )
-        )
+        lines = outline(marks.nodes.reshape(shape))
+        collection = matplotlib_module("matplotlib.collections").LineCollection
+        for colour_, width in (("white", 2.2), ("black", 1.0)):  # seen on light and on dark classes
+            ring = collection(lines, colors=colour_, linewidths=width, capstyle="round", rasterized=len(lines) > 4000)
+            axis.add_collection(ring)
+        ring.set_gid("marked")
+        handles.append(patch(facecolor="none", edgecolor="black", linewidth=1.2, label=marks.words))
     legend(axis, handles)
     return axis
+
+
+def outline(inside: np.ndarray) -> np.ndarray:
+    """Borders of a region of pixels: segments (n, 2, 2) of x and y, one for each side of a pixel inside whose neighbour is not."""
+    padded = np.pad(np.asarray(inside, dtype=bool), 1)
+    row, column = np.nonzero(
+        padded[:, 1:] != padded[:, :-1]
+    )  # between the pixels column - 1 and column of the unpadded row - 1
+    upright = np.stack([np.stack([column, row - 1], axis=1), np.stack([column, row], axis=1)], axis=1)
+    row, column = np.nonzero(padded[1:] != padded[:-1])
+    level = np.stack([np.stack([column - 1, row], axis=1), np.stack([column, row], axis=1)], axis=1)
+    return np.concatenate([upright, level]) - 0.5

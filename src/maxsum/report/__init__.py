@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,6 +11,7 @@ from ..core.files.store import atomic
 from ..core.parameters import Instance, WholeNumber, check_value
 from .evidence import gather
 from .page import page
+from .scores import by_class, doubts
 from .sections import certificate, confusion, convergence, environment, examples, tiles, weights
 
 __all__ = ["write_report"]
@@ -23,14 +25,17 @@ def write_report(
     *,
     title: str | None = None,
     classes: Any = None,
+    names: Sequence[str] | None = None,
     n_examples: int = 6,
     verify: bool = True,
 ) -> Path:
     """Write a page of HTML about a fitted estimator and its predictions, self-contained, for light and dark screens.
 
-    It shows what is proven about training and predictions, how the training went, pairwise tables and the largest weights of nodes,
-    which classes are mistaken for which, the samples with the most wrong labels, and versions of what was used; no script, nothing
-    from the net, no name of a machine or a folder.
+    It says in words what is proven, then the scores of the kind of data (F1 of chunks where classes are tags B-X and I-X, IoU of images)
+    beside those of always giving the commonest class; what the certificates prove; scores by class; the samples with the most wrong
+    labels; which classes are mistaken for which; on forests the labels that the model is least sure of, and the wrong ones that it is
+    surest of; pairwise tables and the largest weights of nodes; how the training went; versions. No script, nothing from the net, no name of
+    a machine or a folder.
 
     Parameters
     ----------
@@ -43,6 +48,8 @@ def write_report(
     title : str, optional
     classes : list of str, optional
         Names in the place of those of ``estimator.classes_``, in their order.
+    names : list of str, optional
+        Names of the samples, such as those of their files; by default their numbers.
     n_examples : int
         Samples with wrong labels to show.
     verify : bool
@@ -68,15 +75,17 @@ def write_report(
     target = Path(path)
     if not target.resolve().parent.is_dir():
         raise FileNotFoundError(f"the folder of the report {os.fspath(path)!r} does not exist; make it first.")
-    found = gather(estimator, X, y, classes, verify)
+    found = gather(estimator, X, y, classes, verify, names)
     name = type(estimator).__name__ if title is None else str(title)
     body = [
         tiles(found),
         certificate(found),
-        convergence(found),
-        weights(found),
-        confusion(found),
+        by_class(found),
         examples(found, n_examples),
+        confusion(found),
+        doubts(found, X),
+        weights(found),
+        convergence(found),
         environment(found),
     ]
     data = page(name, body).encode("utf-8")

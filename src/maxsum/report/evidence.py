@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ class Evidence:
     guarantees : Counter
         Predictions by guarantee.
     proofs : Verdict
+    titles : list of str
+        Names of the samples, or none.
     """
 
     estimator: Any
@@ -59,6 +61,11 @@ class Evidence:
     guarantees: Counter[str]
     gaps: np.ndarray
     proofs: Verdict
+    titles: list[str] = field(default_factory=list)
+
+    def title_of(self, j: int) -> str:
+        """How a sample is called."""
+        return self.titles[j] if self.titles else str(j)
 
     @property
     def wrong(self) -> np.ndarray:
@@ -88,7 +95,9 @@ class Evidence:
         return np.bincount((4 * label + 2 * truth + predicted)[known], minlength=4 * size).reshape(size, 2, 2)
 
 
-def gather(estimator: Any, X: Any, y: Any, classes: Any = None, verify: bool = True) -> Evidence:
+def gather(
+    estimator: Any, X: Any, y: Any, classes: Any = None, verify: bool = True, titles: Sequence[str] | None = None
+) -> Evidence:
     """Predict and compare; see `write_report` for the arguments."""
     if not isinstance(estimator, (Labeler, MultiLabelClassifier)):
         raise InvalidSampleError(
@@ -112,6 +121,8 @@ def gather(estimator: Any, X: Any, y: Any, classes: Any = None, verify: bool = T
         raise InvalidSampleError(
             f"y has {len(truth)} labellings, wanted {len(predicted)}, one for each sample, of as many labels."
         )
+    if titles is not None and len(titles) != len(truth):
+        raise InvalidParameterError(f"names has {len(titles)} names, wanted {len(truth)}, one for each sample.")
     if not any((t != -1).any() for t in truth):
         raise InvalidSampleError("no label is known, so there is nothing to compare; wanted some known labels in y.")
     names = _named(classes, known)
@@ -129,6 +140,7 @@ def gather(estimator: Any, X: Any, y: Any, classes: Any = None, verify: bool = T
         Counter(str(result.guarantee) for result in results),
         np.array([result.gap for result in results], dtype=np.float64),
         _proofs(estimator, X, results) if verify else Verdict(None, "not recomputed"),
+        [str(name) for name in titles or ()],
     )
 
 

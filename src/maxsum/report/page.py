@@ -20,7 +20,7 @@ body{margin:0;background:var(--back);color:var(--ink);font:15px/1.5 system-ui,-a
 main{max-width:62rem;margin:0 auto;padding:1.6rem 1.2rem 4rem}
 h1{font-size:1.7rem;margin:0 0 .2rem;overflow-wrap:anywhere}h2{font-size:1.2rem;margin:2.4rem 0 .5rem;padding-top:.6rem;border-top:1px solid var(--line)}
 h3{font-size:1rem;margin:1.2rem 0 .3rem}
-p{margin:.3rem 0;max-width:52rem;overflow-wrap:anywhere}.soft{color:var(--soft)}.good{color:var(--good)}.poor{color:var(--poor)}
+p{margin:.3rem 0;max-width:52rem;overflow-wrap:anywhere}.soft{color:var(--soft)}.lead{font-size:1.05rem;margin:.6rem 0}.good{color:var(--good)}.poor{color:var(--poor)}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.8rem;margin:1.2rem 0 0}
 .tile{background:var(--panel);border:1px solid var(--line);border-radius:8px;padding:.6rem .8rem}
 .tile b{display:block;font-size:1.35rem;font-variant-numeric:tabular-nums}.tile span{color:var(--soft);font-size:.87rem}
@@ -30,6 +30,7 @@ th,td{padding:.2rem .55rem;text-align:left;border-bottom:1px solid var(--line);v
 th{font-weight:600}td.n,th.n{text-align:right}tbody th{font-weight:500}
 table.facts th{color:var(--soft);font-weight:400;white-space:nowrap}
 table.facts td{overflow-wrap:anywhere}
+table.items td{white-space:nowrap}
 table.heat td{text-align:center;min-width:2.6rem;border:1px solid var(--line)}table.heat th.v{vertical-align:bottom;text-align:center}
 table.heat th.v span{writing-mode:vertical-rl;transform:rotate(180deg);max-height:11rem;white-space:nowrap}
 table.heat td,table.heat th{white-space:nowrap;vertical-align:middle}

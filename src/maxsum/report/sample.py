@@ -98,17 +98,21 @@ def _finish(axes: Any, found: Evidence, truth: np.ndarray, predicted: np.ndarray
 
 def _sequence(names: list[str], sample: GraphSample, truth: np.ndarray, predicted: np.ndarray) -> str:
     rows: list[list[str]] = [["item"], ["truth"], ["predicted"]]
-    items = sample.X if isinstance(sample.X, list) else None
     wrong = _wrong(truth, predicted)
     for i in range(min(sample.n_nodes, _LONGEST)):
         kind = ' class="wrong"' if wrong[i] else ""
-        word = _word(items[i]) if items is not None else str(i)
+        word = word_at(sample, i)
         true = "?" if truth[i] < 0 else names[truth[i]]
         for row, cell in zip(rows, (word, true, names[predicted[i]]), strict=True):
             row.append(f"<td{kind}>{escape(cell)}</td>")
     lines = "".join(f"<tr><th>{row[0]}</th>{''.join(row[1:])}</tr>" for row in rows)
     more = text(f"The first {_LONGEST} of {sample.n_nodes} items.", "soft") if sample.n_nodes > _LONGEST else ""
-    return f'<div class="scroll"><table><tbody>{lines}</tbody></table></div>{more}'
+    return f'<div class="scroll"><table class="items"><tbody>{lines}</tbody></table></div>{more}'
+
+
+def word_at(sample: GraphSample, i: int) -> str:
+    """What stands for an item of a sample: its word, or its number."""
+    return _word(sample.X[i]) if isinstance(sample.X, list) else str(i)
 
 
 def _word(features: Mapping[Any, Any]) -> str:

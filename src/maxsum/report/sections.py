@@ -20,6 +20,7 @@ from ..plotting import plot_convergence, plot_pairwise
 from .evidence import Evidence, Verdict
 from .page import facts, picture, section, table, text
 from .sample import show
+from .scores import headline, lead
 
 _PACKAGES = ("maxsum", "numpy", "scipy", "scikit-learn", "highspy", "piqp", "matplotlib")
 _PRIVATE = ("checkpoint", "callback")
@@ -35,10 +36,7 @@ def tiles(found: Evidence) -> str:
     gap = percent(result.relative_gap) if np.isfinite(result.relative_gap) else "none"
     shown = []
     if found.truth:
-        shown += [
-            (f"{100 * found.accuracy:.2f} %", f"right, of {int(found.known.sum())} known labels"),
-            (f"{whole} of {int((found.known > 0).sum())}", "samples without a wrong label"),
-        ]
+        shown += [*headline(found), (f"{whole} of {int((found.known > 0).sum())}", "samples without a wrong label")]
     shown += [
         (gap, "proven gap of the training" if gap != "none" else "bound proven in training"),
         (duration(result.seconds), f"training, {result.n_oracle_calls} oracle calls"),
@@ -46,6 +44,7 @@ def tiles(found: Evidence) -> str:
     inside = "".join(f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for value, name in shown)
     return (
         text(f"{type(found.estimator).__name__}: {problem_words(found.estimator)}", "soft")
+        + lead(found)
         + f'<div class="tiles">{inside}</div>'
     )
 
@@ -225,7 +224,10 @@ def examples(found: Evidence, most: int) -> str:
     n_wrong = int((found.wrong > 0).sum())
     parts = [text(f"{len(order)} of {n_wrong} samples that have wrong labels.", "soft")]
     for j in order.tolist():
-        parts.append(f"<h3>Sample {j}: {int(found.wrong[j])} of {int(found.known[j])} labels wrong</h3>" + show(found, j))
+        parts.append(
+            f"<h3>Sample {escape(found.title_of(j))}: {int(found.wrong[j])} of {int(found.known[j])} labels wrong</h3>"
+            + show(found, j)
+        )
     return section("Samples with the most wrong labels", *parts)
 
 
