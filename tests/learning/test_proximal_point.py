@@ -14,7 +14,7 @@ import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.datasets import make_shape_sorter
-from maxsum.datasets.shape_sorter import colour_codes
+from maxsum.datasets.made.shape_sorter import colour_codes
 from maxsum.learning import LPObjective, MarginObjective, Subgradient, path
 from maxsum.learning.dual.bundle import Bundle
 from maxsum.learning.dual.dual_bound import DualBound
