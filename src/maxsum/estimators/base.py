@@ -115,7 +115,7 @@ class Labeler(MaxSumEstimator):
             Who works on shards: ``"serial"``, ``"threads"``, ``"processes"`` or a Dask cluster; weights do not depend on it.
         """
         for name in ("stream_", "stream_names_", "stream_classes_"):  # of `partial_fit`, which fit forgets
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         if isinstance(X, ShardedDataset):
             if y is not None or sample_weight is not None:
                 raise InvalidSampleError("y or sample_weight is given beside shards, wanted None: shards hold their labels.")
