@@ -11,7 +11,7 @@ from .. import estimators
 from ..core.errors import CertificateError, MaxsumError, ModelFileError
 from ..core.memory import check_room
 from ..core.result import Guarantee, Termination
-from ..estimators.cross_validation import CrossValidated
+from ..estimators.cross.validation import CrossValidated
 from ..estimators.latent.states import States
 from ..estimators.multilabel import MultiLabelClassifier
 from ..estimators.surrogates import SURROGATES

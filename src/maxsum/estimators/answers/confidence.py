@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -97,7 +98,7 @@ def _has_probabilities(estimator: Any) -> bool:
     )
 
 
-class Answers:
+class Answers(ABC):
     """Methods of all estimators; these say how numbers of labels become classes (`_ranked`), tables the shape of a sample (`_table_of`)."""
 
     model_: Any
@@ -106,21 +107,22 @@ class Answers:
     n_jobs: Any
     _surrogate: Any
 
+    @abstractmethod
     def _new(self, X: Any) -> Any:
-        raise NotImplementedError
+        """Samples without labels, bound to the model."""
 
+    @abstractmethod
     def _ranked(self, samples: Any, j: int, rows: np.ndarray) -> list[np.ndarray]:
         """Labellings of sample ``j`` as classes, in the shape of the sample."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _table_of(self, samples: Any, j: int, table: np.ndarray) -> np.ndarray:
         """Numbers for nodes and states of problems as those for nodes and classes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def label_numbers(self, X: Any, y: Any) -> list[np.ndarray]:
         """Labels as numbers of classes, for columns of `predict_max_marginals`: for each sample one a node, -1 where a label is unknown,
         -2 where it is none of the classes."""
-        raise NotImplementedError
 
     def predict_k_best(
         self, X: Any, k: int = 5, *, diverse: int | None = None, time_limit: float | None = None, gap: float | None = None
