@@ -330,11 +330,10 @@ class GridLabeler(Labeler):
         return grid_size(item, len(self._steps()), self.dimensions)
 
     def _graph(self, image: np.ndarray) -> Graph:
-        kinds = "tied" if self.edge_types == "tied" else "direction"
         return Graph.grid(
             image.shape[: self.dimensions],
             offsets=np.array(self._steps(), dtype=np.int64).reshape(-1, self.dimensions),
-            edge_types=kinds,
+            edge_types=self.edge_types,
         )
 
     def _edge_names(self) -> tuple[list[str], list[str]]:
