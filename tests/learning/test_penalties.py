@@ -12,6 +12,7 @@ from factories.samples import paired_sequences
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, InvalidParameterError, UnsupportedProblemError
+from maxsum.kernels.penalised import descend
 from maxsum.learning import LikelihoodObjective, MaximumLikelihood, PenalisedObjective, ProximalQuasiNewton
 from maxsum.models import GraphModel
 
@@ -151,3 +152,27 @@ def test_estimators_take_penalties_and_keep_zeros_out_of_files(tmp_path):
         ms.SequenceLabeler(penalty="l1").fit(X, y)
     with pytest.raises(InvalidParameterError, match="penalty"):
         ms.SequenceLabeler(surrogate="likelihood", penalty=0.0).fit(X, y)
+
+
+@pytest.mark.parametrize("l1", [1.0, 0.4])
+def test_coordinate_descent_ends_where_the_slopes_of_the_model_say_so(l1):
+    """The model's matrix is written out, and the conditions of a minimum are asked of it."""
+    rng = np.random.default_rng(6)
+    n, m = 30, 4
+    hessian = np.diag(rng.uniform(0.5, 3.0, n)) + 0.1 * np.ones((n, n))
+    steps = rng.standard_normal((m, n))
+    changes = steps @ hessian
+    whole = 2.0 * np.eye(n)
+    for s, y in zip(steps, changes, strict=True):  # the update of a textbook
+        whole += np.outer(y, y) / (s @ y) - np.outer(whole @ s, s @ whole) / (s @ whole @ s)
+    mixed = steps @ changes.T
+    inverse = np.block([[2.0 * steps @ steps.T, np.tril(mixed, -1)], [np.tril(mixed, -1).T, -np.diag(np.diag(mixed))]])
+    rows, core = np.ascontiguousarray(np.hstack([2.0 * steps.T, changes.T])), np.linalg.inv(inverse)
+    np.testing.assert_allclose(2.0 * np.eye(n) - rows @ core @ rows.T, whole, atol=1e-10)
+    w, g, step = rng.standard_normal(n) * (rng.random(n) < 0.5), 3 * rng.standard_normal(n), np.zeros(n)
+    assert descend(g, w, 2.0, rows, np.ascontiguousarray(core), l1, 1 - l1, 1e-12, 10_000, step) < 10_000
+    there = w + step
+    slope = g + whole @ step + (1 - l1) * there
+    assert 0 < (there == 0).sum() < n
+    assert (np.abs(slope[there == 0]) <= l1 + 1e-9).all()
+    np.testing.assert_allclose(slope[there != 0], -l1 * np.sign(there[there != 0]), atol=1e-9)
