@@ -875,7 +875,8 @@ def by_cores(problem: Problem, a: Arrays) -> Value:
         need(values is not None, f"the labels of core {c} are forbidden, or not labels of its nodes.")
         tree = {name: a[name][boxes] for name in ("parent", "node", "label", "relation", "message_set", "passes", "effort")}
         used = tree["message_set"][tree["message_set"] >= 0]
-        low, high = (a["ptr"][[used.min(), used.max() + 1]]).tolist() if len(used) else (0, 0)
+        need(len(used), f"core {c} has no messages.")
+        low, high = a["ptr"][[used.min(), used.max() + 1]].tolist()
         tree |= {"level": a["level"][c], "ptr": a["ptr"] - low, "index": a["index"][low:high], "value": a["value"][low:high]}
         bound = by_search(core, tree, core.total(values), Fraction(0), math.inf)
         inside += math.floor(bound) if core.whole_numbers else bound

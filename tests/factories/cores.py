@@ -25,9 +25,10 @@ def proof_by_cores(rng: np.random.Generator, problem: ms.Problem, max_nodes: int
     zero, scale = problem.zero_messages(), float(rng.choice([0.0, 1.0, 0.3]))
     edge = scale * rng.normal(size=zero.edge.shape)
     messages = Messages(np.round(edge) if rng.random() < 0.3 else edge, zero.clique)
-    sets = random_cores(rng, problem.n_nodes)
-    cores = []
-    for nodes, part in zip(sets, Cut(problem, messages, sets).problems, strict=True):
+    cut, cores = Cut(problem, messages, random_cores(rng, problem.n_nodes)), []
+    if not cut.domain.any(axis=1).all():
+        return None
+    for nodes, part in zip(cut.cores, cut.problems, strict=True):
         found = BranchAndBound(root_iter=int(rng.integers(3)), max_nodes=max_nodes).solve(part)
         tree = tree_of(found)
         if tree is None or found.labels is None or not np.isfinite(found.score):

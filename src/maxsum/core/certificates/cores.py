@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -75,11 +74,11 @@ class CoresCertificate(Certificate):
         if not all(np.isfinite(own).all() for own in (*parts, gaps)) or not np.isfinite(problem.score(labels)):
             return Evaluation(np.inf, np.inf)
         loose = np.zeros(0)
-        for core, own, score, gap, off in zip(self.cores, cut.problems, scores, gaps, cut.unary_off, strict=True):
+        for core, own, score, gap, raised in zip(self.cores, cut.problems, scores, gaps, cut.unary_off, strict=True):
             here = labels[core.nodes]
             above = gap if np.array_equal(here, core.labels) else to_float_up(score + Fraction(gap) - exact_score(own, here))
             parts.append(np.array([above]))
-            loose = np.append(loose, 2 * off[np.arange(len(here)), here])
+            loose = np.append(loose, 2 * raised[np.arange(len(here)), here])
         total = max(0.0, sum_up(*parts, loose, np.array([4 * vanishing(problem)])))
         return Evaluation(raised_score(problem, labels, total), total, terms.rounding + float(loose.sum()))
 
@@ -143,7 +142,7 @@ class Cut:
             raise CertificateError(
                 "a search of cores is for problems of nodes and edges alone; this one has cliques or factors."
             )
-        self.problem, self.messages, self.domain = problem, problem.as_messages(messages), arc_consistent(problem)
+        messages, self.problem, self.domain = problem.as_messages(messages), problem, arc_consistent(problem)
         self.outside = np.ones(problem.n_nodes, dtype=bool)
         self.cores = cores
         for nodes in cores:
@@ -153,25 +152,13 @@ class Cut:
                     f"a core does not list some nodes of 0..{problem.n_nodes - 1}, in increasing order and in no other core."
                 )
             self.outside[nodes] = False
-
-    @cached_property
-    def _parts(self) -> list[tuple[Problem, np.ndarray, np.ndarray]]:
-        return [cut_out(self.problem, self.messages, self.domain, nodes) for nodes in self.cores]
-
-    @property
-    def problems(self) -> list[Problem]:
-        """The problem of each core, nowhere below the exact one."""
-        return [own for own, _, _ in self._parts]
-
-    @property
-    def unary_off(self) -> list[np.ndarray]:
-        """By how much unaries of each core may have been off."""
-        return [off for _, _, off in self._parts]
-
-    @cached_property
-    def outside_edge(self) -> np.ndarray:
-        """Mask of the edges inside no core."""
-        inside = np.zeros(self.problem.n_edges, dtype=bool)
-        for _, inner, _ in self._parts:
-            inside |= inner
-        return ~inside
+        parts = [cut_out(problem, messages, self.domain, nodes) for nodes in cores]
+        self.problems = [own for own, _, _ in parts]  # of the cores, nowhere below the exact ones
+        self.unary_off = [off for _, _, off in parts]  # by how much their unaries may have been off
+        self.outside_edge = (
+            ~np.logical_or.reduce([inner for _, inner, _ in parts], initial=False, axis=0)
+            if parts
+            else np.ones(problem.n_edges, dtype=bool)
+        )
+        # messages inside cores cancel
+        self.messages = type(messages)(np.where(self.outside_edge[None, :, None], messages.edge, 0.0), messages.clique)
