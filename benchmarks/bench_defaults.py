@@ -17,7 +17,8 @@ from scipy import sparse
 
 from maxsum import GraphLabeler, GraphSample, GridLabeler, MultiLabelClassifier, SequenceLabeler, estimators
 from maxsum.datasets import make_noisy_blocks, make_shapes
-from maxsum.experiments import MissingDataError, chunking, handwritten_sudoku, letters, multilabel, segmentation, webkb
+from maxsum.experiments import MissingDataError, chunking, handwritten_sudoku, letters, multilabel, webkb
+from maxsum.experiments.images import segmentation
 
 from .bench_learning import images
 from .measure import NO_DATA, data_folder, verdict

@@ -10,7 +10,7 @@ import numpy as np
 
 from maxsum import Graph
 from maxsum.datasets import make_shape_sorter, make_shapes
-from maxsum.datasets.shape_sorter import colour_codes
+from maxsum.datasets.made.shape_sorter import colour_codes
 from maxsum.learning import BlockFrankWolfe, LPObjective
 from maxsum.learning.result import LearningResult
 from maxsum.models import GraphModel, GraphSample
@@ -45,7 +45,7 @@ import json, resource
 import numpy as np
 from maxsum import Graph
 from maxsum.datasets import make_shape_sorter
-from maxsum.datasets.shape_sorter import colour_codes
+from maxsum.datasets.made.shape_sorter import colour_codes
 from maxsum.learning import BlockFrankWolfe, LPObjective
 from maxsum.models import GraphModel, GraphSample
 from maxsum.models.features import Codes

@@ -13,7 +13,7 @@ from scipy import ndimage, sparse
 
 from maxsum import Graph
 from maxsum.datasets import make_shape_sorter
-from maxsum.datasets.shape_sorter import colour_codes
+from maxsum.datasets.made.shape_sorter import colour_codes
 from maxsum.learning import (
     BlockFrankWolfe,
     CompactQP,

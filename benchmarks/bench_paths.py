@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maxsum.estimators.cross_validation import VALUES
+from maxsum.estimators.cross.validation import VALUES
 from maxsum.learning import BlockFrankWolfe, MarginObjective, path
 from maxsum.models import GraphModel
 from maxsum.models.bound import BoundModel

@@ -9,8 +9,8 @@ import numpy as np
 
 from maxsum import Graph
 from maxsum.datasets import make_shape_sorter, make_snakes
-from maxsum.datasets.generate import snake_sample
-from maxsum.datasets.shape_sorter import colour_codes
+from maxsum.datasets.made.generate import snake_sample
+from maxsum.datasets.made.shape_sorter import colour_codes
 from maxsum.inference import TightenedTRWS
 from maxsum.inference.relaxations.finisher import LPFinisher
 from maxsum.learning import BlockFrankWolfe, LPObjective

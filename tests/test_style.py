@@ -27,7 +27,7 @@ CITATION = re.compile(r"(?<![\w.,\-/\\])(?<!\d )\[?00[0-4]\b\]?(?![-\d]|[.,]\d)"
 
 MOST_FILES = 15
 """Modules of a room, `__init__` not counted: as many as can be read at a glance."""
-LARGER_ROOMS = {"core": 16, "kernels": 50, "datasets": 24, "experiments": 17, "cli": 17}
+LARGER_ROOMS = {"core": 16, "kernels": 50, "datasets": 21, "experiments": 16, "cli": 17}
 """Rooms that are larger today, with what they hold: they may shrink only."""
 
 

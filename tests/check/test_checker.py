@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference.seeds import seeds
+from reference.seeds import seeds, share
 from typer.testing import CliRunner
 
 import maxsum as ms
@@ -28,7 +28,7 @@ from maxsum.storage import save_training
 from maxsum.storage.format import FILE
 
 ROOT = Path(__file__).parents[2]
-N_ANSWERS, N_MODELS = len(seeds(400)), max(90, len(seeds(200)))
+N_ANSWERS, N_MODELS = len(seeds(600)), max(90, len(seeds(200)))
 
 
 def code_of(*paths) -> int:
@@ -74,7 +74,7 @@ def test_no_lie_of_an_answer_passes(tmp_path):
     for case in itertools.islice(tampered_answers(np.random.default_rng(0), tmp_path), N_ANSWERS):
         assert answer_faults(case) == []
         count[case.lie] += 1
-    assert count[False] > 20 and count[True] > 20
+    assert count[False] > share(20) and count[True] > share(20)
 
 
 def test_no_lie_of_a_model_passes_the_checker(tmp_path):
@@ -85,7 +85,7 @@ def test_no_lie_of_a_model_passes_the_checker(tmp_path):
         assert case.lie is not False or code == 0, f"{case.what} was refused: {told[-400:]}"
         assert not (case.lie and code == 0), f"{case.what} is a lie and was accepted"
         count[case.lie] += 1
-    assert count[False] > 1 and count[True] > 40
+    assert count[False] > share(1) and count[True] > share(40)
 
 
 def answer_with(path, **members) -> None:
@@ -234,7 +234,7 @@ def test_no_search_proves_what_is_false():
         bound = check.by_search(own, tree, score, tolerance, float(rng.choice([-np.inf, np.inf, float(best)])))
         assert bound >= best, tree
         tight += bound == best
-    assert tight > 20
+    assert tight > share(20)
 
 
 def test_enumeration_leaves_out_no_better_labelling():
@@ -250,7 +250,7 @@ def test_enumeration_leaves_out_no_better_labelling():
         left = check.enumerated(own, messages, own.arc_consistent(own.allowed), base, above, 0, 1 << 20) if above > 0 else [0]
         assert base + Fraction(max([0, *left]), check.ONE) >= best_score(problem)
         used += above > max([0, *left])
-    assert used > 40
+    assert used > share(40)
 
 
 def test_bytes_that_make_no_sense_end_in_code_2(tmp_path):

@@ -8,7 +8,7 @@ from factories.samples import same_data
 
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.datasets import make_shape_sorter
-from maxsum.datasets.shape_sorter import PIECES, colour_codes
+from maxsum.datasets.made.shape_sorter import PIECES, colour_codes
 
 
 def table_error(train, test):

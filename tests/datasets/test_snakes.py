@@ -8,7 +8,7 @@ from factories.samples import same_data
 
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError
 from maxsum.datasets import make_snakes
-from maxsum.datasets.generate import snake_sample
+from maxsum.datasets.made.generate import snake_sample
 
 STEPS = {1: (-1, 0), 2: (1, 0), 3: (0, -1), 4: (0, 1)}
 

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 import maxsum as ms
 from maxsum.core.errors import InvalidSampleError
 from maxsum.estimators import check_structured_estimator
-from maxsum.estimators.cross_validation import VALUES
+from maxsum.estimators.cross.validation import VALUES
 from maxsum.learning import BlockFrankWolfe, MarginObjective, path
 from maxsum.metrics import chunk_f1
 from maxsum.models import Codes, GraphModel

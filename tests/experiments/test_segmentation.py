@@ -9,7 +9,7 @@ import pytest
 
 from maxsum import InvalidParameterError, InvalidSampleError, ParseError, experiments
 from maxsum.experiments import MissingDataError
-from maxsum.experiments import segmentation as own
+from maxsum.experiments.images import segmentation as own
 
 NAMES = np.array(["building", "grass", "cow", "water"])
 COLOURS = {

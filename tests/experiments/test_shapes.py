@@ -10,7 +10,8 @@ import pytest
 
 from maxsum import experiments
 from maxsum.datasets import make_shape_sorter
-from maxsum.experiments import segmentation, shapes
+from maxsum.experiments import shapes
+from maxsum.experiments.images import segmentation
 from maxsum.experiments.peers import contest
 from maxsum.inference import TRWS
 from maxsum.learning import BlockFrankWolfe, LPObjective

@@ -183,7 +183,7 @@ def test_networks_of_2014(task):
             assert all(found.marginals[v][k] > 0.99 for v, k in evidence.items()), path.name
         else:
             assert math.isfinite(found.log10_z)
-    assert observed > (100 if THOROUGH else 25)
+    assert observed > (100 if THOROUGH else 15)
 
 
 @needs_data

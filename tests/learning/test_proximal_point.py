@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from learning.lp_data import lp_objective
 from reference.message_qp import solve_message_qp
-from reference.seeds import seeds
 from reference.structured_svm import enumerate_planes, solve_structured_svm
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError, UnsupportedProblemError
 from maxsum.core.result import Termination
 from maxsum.datasets import make_shape_sorter
-from maxsum.datasets.shape_sorter import colour_codes
+from maxsum.datasets.made.shape_sorter import colour_codes
 from maxsum.learning import LPObjective, MarginObjective, Subgradient, path
 from maxsum.learning.dual.bundle import Bundle
 from maxsum.learning.dual.dual_bound import DualBound
@@ -150,7 +149,7 @@ def test_the_rule_15_is_about_the_minimiser_of_the_proximal_problem():
     bundle = Bundle(bound, "n")
     bundle.recentre(centre, scale)
     w, phi = np.zeros(obj.n_weights), centre
-    for _ in seeds(300):
+    for _ in range(300):
         bundle.add(bound.evaluate(w, phi), w, phi, 0.0)
         w, phi, _ = bundle.solve(1e-10)
     assert np.vdot(phi - centre, phi - centre) / scale <= eps * (1 + 1e-6)
@@ -165,7 +164,7 @@ def test_the_bundle_bounds_the_proximal_problem(one):
     bundle.recentre(centre, scale)
     upper, lows = np.inf, []
     w, phi = np.zeros(obj.n_weights), centre
-    for _ in seeds(60):
+    for _ in range(60):
         point = bound.evaluate(w, phi)
         upper = min(upper, bound.primal(w, point.slack) + np.vdot(phi - centre, phi - centre) / scale)
         bundle.add(point, w, phi, 0.0)

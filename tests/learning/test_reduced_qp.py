@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from reference.seeds import seeds
 from reference.structured_svm import enumerate_planes, primal_value, solve_structured_svm
 
 from maxsum.core.errors import InvalidProblemError
@@ -122,7 +121,7 @@ def test_the_bound_at_any_point_is_the_primal_value_of_feasible_weights(n_orthan
 def test_the_value_never_falls_when_columns_come(n_blocks, loose, C):
     vectors, offset, block, c = random_task(90, n_blocks, 10, seed=4, n_orthant=0, c_scale=C)
     qp, last = ReducedQP(c, loose=loose), -np.inf
-    for i in seeds(90):
+    for i in range(90):
         before = qp.value
         assert qp.append(vectors[: i + 1] @ vectors[i], offset[i], block[i]) == i
         if loose or i >= n_blocks:

@@ -13,3 +13,8 @@ LEAST = 4
 def seeds(n: int) -> range:
     """The seeds of ``n`` random cases; by default the first third of them."""
     return range(n if THOROUGH else min(n, max(LEAST, n // SHARE)))
+
+
+def share(n: int) -> int:
+    """How often something has to be seen in the cases of `seeds`, where all of them show it at least ``n`` times."""
+    return n if THOROUGH else n // SHARE

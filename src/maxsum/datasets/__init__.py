@@ -39,11 +39,13 @@ memory.
 from __future__ import annotations
 
 from ..shards.writer import ShardedDataset, write_shards
-from .citations import make_citations
 from .conll import conll_features, read_conll
-from .generate import make_noisy_blocks, make_shapes, make_snakes
 from .graph_tables import read_graph_tables, read_graphml
 from .images import read_image_folder
+from .made.citations import make_citations
+from .made.generate import make_noisy_blocks, make_shapes, make_snakes
+from .made.landscape import make_landscape
+from .made.shape_sorter import make_shape_sorter
 from .multilabel import read_arff, read_libsvm_multilabel
 from .pixels import pixel_features
 from .published import (
@@ -57,7 +59,6 @@ from .published import (
     fetch_webkb,
     fetch_yeast,
 )
-from .shape_sorter import make_shape_sorter
 from .small import load_digits, load_noisy_blocks, load_shapes, load_sudoku
 from .sudoku_puzzles import make_sudoku
 from .tables import read_table
@@ -79,6 +80,7 @@ __all__ = [
     "load_shapes",
     "load_sudoku",
     "make_citations",
+    "make_landscape",
     "make_noisy_blocks",
     "make_shape_sorter",
     "make_shapes",

@@ -64,7 +64,7 @@ def _read(path: Path, limits: Limits) -> list[Sentence]:
 def conll_features(sentence: Sequence[Sequence[str]], window: int = 2) -> list[dict[str, Any]]:
     r"""The usual features of chunking, for `SequenceLabeler`.
 
-    At each token: words :math:`w_{-2}, \dots, w_2` and parts of speech :math:`p_{-2}, \dots, p_2` around it, pairs of adjacent
+    At each token: words :math:`w_{-2}, \ldots, w_2` and parts of speech :math:`p_{-2}, \ldots, p_2` around it, pairs of adjacent
     words that hold it, and pairs and triples of adjacent parts of speech in the window; marks at both ends of the sentence.
 
     Parameters

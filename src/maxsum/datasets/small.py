@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.parameters import OneOf, Real, WholeNumber, check_value
-from .generate import make_noisy_blocks, make_shapes
+from .made.generate import make_noisy_blocks, make_shapes
 from .sudoku import read_sudoku
 
 SUBSETS = ("train", "test")

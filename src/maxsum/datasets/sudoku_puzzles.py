@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.parameters import WholeNumber, check_value
-from .generate import _check_sizes, _generator
+from .made.generate import _check_sizes, _generator
 
 _ALL = 0b111111111  # one bit a digit, 1 to 9
 _ROW, _COLUMN = np.divmod(np.arange(81), 9)

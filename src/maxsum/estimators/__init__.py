@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from .checks import check_structured_estimator
-from .cross_validation import GraphLabelerCV, GridLabelerCV, SequenceLabelerCV
+from .cross.labelers import GraphLabelerCV, GridLabelerCV, SequenceLabelerCV
+from .cross.multilabel import MultiLabelClassifierCV
 from .graph import GraphLabeler
 from .grid import GridLabeler
 from .multilabel import MultiLabelClassifier
-from .multilabel_cv import MultiLabelClassifierCV
 from .rows import RowTransformer
 from .sequence import SequenceLabeler
 

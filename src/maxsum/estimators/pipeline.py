@@ -151,10 +151,6 @@ class MaxSumEstimator(Answers, Inspection, NestedParameters, ABC):
         """Memory that objective, oracle and learner will need."""
 
     @abstractmethod
-    def _new(self, X: Any) -> Any:
-        """Samples to predict."""
-
-    @abstractmethod
     def _samples(self, items: Any, facts: dict[str, Any] | None = None) -> Any:
         """Samples as the model encodes them; ``facts`` are those of the last fit by default."""
 

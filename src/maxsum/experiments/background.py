@@ -26,7 +26,7 @@ from ..models.convex import Convex
 from ..models.matting import Matting
 from ..models.sample import GraphSample
 from . import Claim, Plot, Progress, Report, data_folder
-from .segmentation import FILE, SOURCE, draw
+from .images.segmentation import FILE, SOURCE, draw
 
 LABELS = ("sky", "tree", "road", "grass", "water", "building", "mountain", "object")
 FIELDS = ("ids", "size", "image", "label", "class_names", "split")

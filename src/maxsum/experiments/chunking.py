@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..datasets.conll import conll_features, read_conll
-from ..estimators.cross_validation import SequenceLabelerCV
+from ..estimators.cross.labelers import SequenceLabelerCV
 from ..estimators.sequence import SequenceLabeler
 from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
 from ..learning.result import LearningResult

@@ -32,7 +32,7 @@ from ..models.sample import GraphSample
 from ..models.trees import FeatureTests, TreeFeatures
 from . import Claim, Progress, Report, data_folder
 from .glyph_features import SIZE, UNIT, Glyph, exemplars, guesses, log_odds, rays, window
-from .segmentation import draw
+from .images.segmentation import draw
 
 SOURCE = (
     "Rendered glyphs: arrays ukai_packed (n, 512), bits of 64 x 64 pixels, and occlusion_small and occlusion_large (400, 4), boxes as "

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import ParseError
-from ..estimators.cross_validation import SequenceLabelerCV
+from ..estimators.cross.labelers import SequenceLabelerCV
 from ..estimators.sequence import SequenceLabeler
 from . import Claim, Progress, Report, data_folder
 from .peers.crfsuite import train_crfsuite

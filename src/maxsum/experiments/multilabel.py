@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.errors import ParseError
-from ..estimators.multilabel_cv import MultiLabelClassifierCV
+from ..estimators.cross.multilabel import MultiLabelClassifierCV
 from . import Claim, Progress, Report, data_folder
 from .scene import Split, hamming
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.errors import ParseError
+from ..estimators.cross.multilabel import MultiLabelClassifierCV
 from ..estimators.multilabel import MultiLabelClassifier
-from ..estimators.multilabel_cv import MultiLabelClassifierCV
 from . import Claim, Progress, Report, data_folder
 
 SOURCE = (

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.graph import Graph
-from ..datasets.shape_sorter import PIECES, colour_codes, make_shape_sorter
+from ..datasets.made.shape_sorter import PIECES, colour_codes, make_shape_sorter
 from ..inference import TRWS, AugmentingDAG
 from ..inference.dispatch import solve
 from ..learning.driver import Learner
@@ -35,7 +35,8 @@ from ..models.bound import BoundModel
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
 from ..models.sample import GraphSample
-from . import Claim, MissingDataError, Plot, Progress, Report, segmentation
+from . import Claim, MissingDataError, Plot, Progress, Report
+from .images import segmentation
 from .peers.contest import TOL, Run, cutting_plane, timed, to_gap, to_target
 
 C_VALUES = (

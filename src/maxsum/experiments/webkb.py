@@ -21,7 +21,7 @@ import numpy as np
 from ..core.graph import Graph
 from ..core.result import Guarantee
 from ..datasets.webkb import LinkedPages, read_linked_pages
-from ..estimators.cross_validation import GraphLabelerCV
+from ..estimators.cross.labelers import GraphLabelerCV
 from ..estimators.graph import GraphLabeler
 from ..estimators.surrogates import SURROGATES
 from ..graphs import nearest_neighbours, shared_neighbours, tf_idf

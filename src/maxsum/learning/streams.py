@@ -25,7 +25,7 @@ from .dual.model import Columns
 from .dual.planes import PlaneStore, ranges
 from .objectives.margin import MarginObjective
 
-_EPS = float(np.finfo(np.float64).eps)
+_EPS = float(np.finfo(np.float64).eps)  # of one rounding
 _ROUNDING = 1e-12  # of the sums behind a plane: more than float64 takes from sums of millions of terms that are added in blocks
 _STEPS = 3  # of the share of the old plane at a refresh: one is exact where no weights are cut off
 

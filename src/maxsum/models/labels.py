@@ -41,6 +41,7 @@ def as_classes(classes: Any, samples: Sequence[GraphSample], labels: Sequence[np
 
 def _several(classes: Any) -> list[Any]:
     """Classes of each node type: one list, or a list of lists."""
+    classes = list(classes) if isinstance(classes, range) else classes
     if not isinstance(classes, (list, tuple, np.ndarray)):
         raise InvalidParameterError(f"classes is {classes!r}, wanted a list of different labels, or one for each node type.")
     nested = len(classes) > 0 and all(isinstance(c, (list, tuple, np.ndarray)) and np.ndim(c) == 1 for c in classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...core.errors import InvalidParameterError
 from ...core.parameters import Flag, WholeNumber, check_value
 
 
-class Inspection:
+class Inspection(ABC):
     """Methods of all estimators; `_node_blocks_of` says which weights a class has."""
 
     model_: Any
@@ -19,13 +20,13 @@ class Inspection:
     weights_: np.ndarray
     coef_blocks_: Any
 
+    @abstractmethod
     def _class_weights(self, label: Any, node_type: int) -> tuple[list[str], np.ndarray]:
         """Names of the node features, and their weights for a class."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _axes(self, name: str) -> list[list[Any]]:
         """Names along the axes of a block of pairwise weights."""
-        raise NotImplementedError
 
     def top_features(
         self, label: Any, n: int = 10, *, smallest: bool = False, node_type: int = 0, as_frame: bool = False

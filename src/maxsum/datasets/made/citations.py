@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core.graph import Graph
-from ..core.parameters import Real, WholeNumber, check_value
+from ...core.graph import Graph
+from ...core.parameters import Real, WholeNumber, check_value
 from .generate import _generator
 
 if TYPE_CHECKING:
-    from ..models.sample import GraphSample
+    from ...models.sample import GraphSample
 
 _SPREAD = 0.7  # falling sizes of topics: the largest of 7 is four times the smallest, as in published citation graphs
 _ZIPF = 0.8  # exponent of the frequencies of words
@@ -83,7 +83,7 @@ def make_citations(
     """
     from scipy import sparse
 
-    from ..models.sample import GraphSample
+    from ...models.sample import GraphSample
 
     for name, size in (("n_nodes", n_nodes), ("n_words", n_words), ("n_labels", n_labels)):
         check_value(name, size, WholeNumber(1))

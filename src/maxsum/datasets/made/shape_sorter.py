@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError
-from ..core.parameters import Real, WholeNumber, check_value
+from ...core.errors import InvalidSampleError
+from ...core.parameters import Real, WholeNumber, check_value
 from .generate import _check_sizes, _generator
 
 PIECES = ("carpet", "red disc", "green triangle", "blue box", "yellow star", "orange cross")

@@ -23,15 +23,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import InvalidSampleError, ParseError
-from ..core.graph import Graph
-from ..core.parameters import OneOf, check_value
-from ..core.result import Guarantee
-from ..datasets.generate import make_shapes
-from ..estimators.graph import GraphLabeler
-from ..estimators.grid import GridLabeler
-from ..models.sample import GraphSample
-from . import Claim, Plot, Progress, Report, data_folder
+from ...core.errors import InvalidSampleError, ParseError
+from ...core.graph import Graph
+from ...core.parameters import OneOf, check_value
+from ...core.result import Guarantee
+from ...datasets.made.generate import make_shapes
+from ...estimators.graph import GraphLabeler
+from ...estimators.grid import GridLabeler
+from ...models.sample import GraphSample
+from .. import Claim, Plot, Progress, Report, data_folder
 
 SOURCE = (
     "The MSRC object category image database, version 2, of Microsoft Research Cambridge, at half resolution: arrays ids, size "
@@ -276,7 +276,7 @@ def run(quick: bool, progress: Progress) -> Report:
             f"{data}: {', '.join(f'{NAMES[kind]} {PUBLISHED[kind][data]} %' for kind in KINDS)}" for data in PUBLISHED["svm"]
         )
         + " of pixels wrong, 11 h for a training on the first. Its Shape-Sorter photographs and its landscape are not public; experiment "
-        "`shapes` has made images like the first of them. Errors can be compared with each other, not with the published ones.",
+        "`made-images` has images like them. Errors can be compared with each other, not with the published ones.",
         (
             Plot(
                 "Wrong pixels of validation images, mean of splits",

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from ..inference.base import Solver
-from ..learning.driver import Learner
-from ..learning.result import LearningResult
-from ..losses import Loss
-from ..metrics import iou_scores, subset_accuracy
-from .cross_validation import CrossValidated
-from .multilabel import MultiLabelClassifier
-from .pipeline import Data
+from ...inference.base import Solver
+from ...learning.driver import Learner
+from ...learning.result import LearningResult
+from ...losses import Loss
+from ...metrics import iou_scores, subset_accuracy
+from ..multilabel import MultiLabelClassifier
+from ..pipeline import Data
+from .validation import CrossValidated
 
 
 class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidParameterError, InvalidSampleError
-from ..core.graph import Graph
-from ..core.parameters import Flag, OneOf, Real, WholeNumber, check_value
-from ..models.sample import GraphSample
+from ...core.errors import InvalidParameterError, InvalidSampleError
+from ...core.graph import Graph
+from ...core.parameters import Flag, OneOf, Real, WholeNumber, check_value
+from ...models.sample import GraphSample
 
 _COLOURS = np.array(
     [
