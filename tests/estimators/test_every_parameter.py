@@ -80,6 +80,7 @@ EFFECTS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "edge_features": ({"potentials": "general"}, "contrast", size),
     "guide": ({"potentials": "general", "edge_features": "contrast"}, [1], lambda net, X: net.n_features_in_),
     "gamma": ({"edge_features": "contrast"}, 0.3, lambda net, X: net.gamma_),
+    "n_hidden": ({}, 2, size),
     "order": ({}, 2, size),
     "label_graph": ({}, "none", size),
     "Cs": ({}, [0.1, 1.0, 5.0], lambda net, X: np.shape(net.Cs_)),

@@ -88,6 +88,9 @@ class GraphLabeler(Labeler):
     unknown : {"drop", "infer"}
         What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
         by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
+    n_hidden : int or dict
+        Hidden states of each class, or of a dictionary by class (1 for those it lacks). The labels of the model are the states, and training finds out which a
+        node has (a local optimum, as above); `predict` gives classes, `predict_states` their states. With the margin surrogate.
     warm_start : bool
         A second `fit` on the same data (samples, labels, loss, potentials; C, tolerance and sample weights may change) goes on
         from the planes of the first (its weights for qp, logistic and likelihood); on other data it starts from nothing, but qp, logistic
@@ -155,6 +158,7 @@ class GraphLabeler(Labeler):
         class_weight: Any = None,
         forbidden: Any = None,
         unknown: str = "drop",
+        n_hidden: Any = 1,
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -186,6 +190,7 @@ class GraphLabeler(Labeler):
         self.class_weight = class_weight
         self.forbidden = forbidden
         self.unknown = unknown
+        self.n_hidden = n_hidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten

@@ -101,6 +101,9 @@ class GridLabeler(Labeler):
     unknown : {"drop", "infer"}
         What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
         by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
+    n_hidden : int or dict
+        Hidden states of each class, or of a dictionary by class (1 for those it lacks). The labels of the model are the states, and training finds out which a
+        node has (a local optimum, as above); `predict` gives classes, `predict_states` their states. With the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on from what the first left.
     smoothing : float
@@ -173,6 +176,7 @@ class GridLabeler(Labeler):
         class_weight: Any = None,
         forbidden: Any = None,
         unknown: str = "drop",
+        n_hidden: Any = 1,
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -209,6 +213,7 @@ class GridLabeler(Labeler):
         self.class_weight = class_weight
         self.forbidden = forbidden
         self.unknown = unknown
+        self.n_hidden = n_hidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten

@@ -209,6 +209,10 @@ def _check(settings: Settings, labeler: Labeler, dataset: ShardedDataset) -> Non
             f"the shards hold items of kind {dataset.kind!r}, but {settings.owner} takes {wanted!r}; wanted shards of that kind."
         )
     surrogate = surrogate_of(settings)
+    if settings.has_states:
+        raise InvalidParameterError(
+            f"n_hidden is {settings.n_hidden!r} on shards, wanted 1: hidden states are for samples in memory."
+        )
     if surrogate.name not in _ON_SHARDS:
         raise InvalidParameterError(f"surrogate is {surrogate.name!r} on shards, wanted one of {', '.join(_ON_SHARDS)}.")
     if settings.order != 1 or settings.smoothing or settings.tighten or settings.warm_start:

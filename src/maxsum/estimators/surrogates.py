@@ -122,6 +122,8 @@ class Surrogate(ABC):
             self._check_forbidden(settings)
         if settings.unknown == "infer":
             self._check_unknown(settings)
+        if settings.has_states:
+            self._check_states(settings)
         plain = isinstance(settings.loss, str) and settings.loss == "hamming"
         if is_zero_one(settings.loss):
             self._check_zero_one(settings)
@@ -154,12 +156,12 @@ class Surrogate(ABC):
             )
 
     def _check_zero_one(self, settings: Settings) -> None:
-        kept = {"order": 1, "oracle": None, "unknown": "drop"}
+        kept = {"order": 1, "oracle": None, "unknown": "drop", "n_hidden": 1}
         wrong = [f"{name}={getattr(settings, name)!r}" for name, value in kept.items() if getattr(settings, name) != value]
         if self.name not in ("margin", "trivial") or wrong:
             raise InvalidParameterError(
                 f"loss is {settings.loss!r} beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin' (or 'trivial', whose "
-                "slack bounds it), order=1, no oracle and unknown='drop': it needs the second best labelling exactly, and is no sum over nodes."
+                "slack bounds it), order=1, no oracle, unknown='drop' and n_hidden=1: it needs the second best labelling exactly, and is no sum over nodes."
             )
 
     def _check_unknown(self, settings: Settings) -> None:
@@ -169,6 +171,19 @@ class Surrogate(ABC):
             raise InvalidParameterError(
                 f"unknown is 'infer' beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin', order=1, no warm_start and no "
                 "checkpoint: several trainings of the margin hinge follow each other. Or leave unknown nodes out, unknown='drop'."
+            )
+
+    def _check_states(self, settings: Settings) -> None:
+        kept = {"order": 1, "warm_start": False, "checkpoint": None}
+        wrong = [f"{name}={getattr(settings, name)!r}" for name, value in kept.items() if getattr(settings, name) != value]
+        wrong += [] if settings.tie is None else ["tie"]
+        if settings.potentials not in (None, "general", "associative", "potts"):
+            wrong.append(f"potentials={settings.potentials!r}")
+        if self.name != "margin" or wrong:
+            raise InvalidParameterError(
+                f"n_hidden is {settings.n_hidden!r} beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin', order=1, no tie, no "
+                "warm_start, no checkpoint, and general, associative or potts potentials: several trainings of the margin hinge follow each other, and states "
+                "have no order. Or one state a class, n_hidden=1."
             )
 
     def _check_forbidden(self, settings: Settings) -> None:
@@ -272,7 +287,10 @@ class Margin(Surrogate):
             None,
         ) * 4 or settings.warm_start
         fixed = (
-            objective.model.data.factors is not None or settings.unknown == "infer" or is_zero_one(settings.loss)
+            objective.model.data.factors is not None
+            or settings.unknown == "infer"
+            or settings.has_states
+            or is_zero_one(settings.loss)
         )  # the linear relaxation of factors is not learned with
         if tied or fixed or settings.rows or settings.order != 1 or not many_blocks(objective):
             return None
@@ -486,7 +504,7 @@ class Likelihood(_Smooth):
     def choose(self, settings: Settings, bound: BoundModel) -> Choice:
         if settings.penalty == "l2":
             return super().choose(settings, bound)
-        return Choice("OrthantWise", "that of penalties of absolute values")
+        return Choice("ProximalQuasiNewton", "that of penalties of absolute values")
 
     def marginals(self, model: Any, w: np.ndarray, samples: Any, n_jobs: int) -> list[Any]:
         return marginals(model, w, samples, n_jobs)

@@ -29,11 +29,13 @@ class Tuning:
 
 
 class Partial(NamedTuple):
-    """What is known of the labels of whole samples: the model without labels, and which (n_nodes, K) each node may have."""
+    """What is known of the labels of whole samples: the model without labels, which (n_nodes, K) each node may have, and what this
+    is called in messages."""
 
     model: BoundModel
     allowed: np.ndarray
     weight: np.ndarray
+    what: str = "Unknown labels"
 
 
 def complete(
@@ -120,7 +122,7 @@ def concave_convex(
     assert best is not None
     result, convex = best
     words = (
-        f"Unknown labels were inferred in {len(values) - 1} rounds, the latent objective went from {values[0]:.6g} to {values[-1]:.6g}: a local "
+        f"{partial.what} were inferred in {len(values) - 1} rounds, the latent objective went from {values[0]:.6g} to {values[-1]:.6g}: a local "
         "optimum, the proof is about the convex problem of the last round"
     )
     result.extra["latent"] = values

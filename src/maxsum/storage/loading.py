@@ -12,6 +12,7 @@ from ..core.errors import CertificateError, MaxsumError, ModelFileError
 from ..core.memory import check_room
 from ..core.result import Guarantee, Termination
 from ..estimators.cross.validation import CrossValidated
+from ..estimators.latent.states import States
 from ..estimators.multilabel import MultiLabelClassifier
 from ..estimators.surrogates import SURROGATES
 from ..estimators.targets import Rule
@@ -137,7 +138,7 @@ def verify_model(
     prepared = net._prepare(net._read(X, y, sample_weight), float(stored.C))
     if prepared.partial is not None:
         raise ModelFileError(
-            "the model inferred labels that were unknown in training (unknown='infer'): its proof is about the problem with these labels, which a file does not "
+            "the model inferred labels in training (unknown='infer', or hidden states): its proof is about the problem with these labels, which a file does not "
             "hold. Check it with result_.verify(objective_) where the training ran."
         )
     objective = prepared.objective
@@ -229,8 +230,12 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
         raise ValueError(f"a model of the surrogate {stored.surrogate!r} that is {'' if convex else 'not '}convex")
     if isinstance(estimator, MultiLabelClassifier):
         return _multilabel(estimator, model, classes, header["kind"])
-    if header["classes"]["coded"] is True:
-        estimator._coding = Rule(classes[0], {label: i for i, label in enumerate(classes[0].tolist())})
+    coded, known = header["classes"]["coded"] is True, classes
+    if header["classes"].get("hidden") is True:  # files of before there were hidden states lack it
+        estimator._states = _read_states(classes, coded)
+        known = (estimator._states.classes,) * len(classes)
+    if coded:
+        estimator._coding = Rule(known[0], {label: i for i, label in enumerate(known[0].tolist())})
     else:
         estimator._coding = None
     if hasattr(estimator, "edge_features"):
@@ -239,8 +244,15 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
             raise ValueError(f"the contrast parameter is {gamma!r:.40}")
     if isinstance(model.layout, (SingleNodes, MultiLabelModel)):
         raise ValueError(f"a {name} with a model of several labels")
-    estimator.classes_ = classes[0] if all(own is classes[0] for own in classes) else list(classes)
+    estimator.classes_ = known[0] if all(own is known[0] for own in known) else list(known)
     return estimator
+
+
+def _read_states(classes: tuple[np.ndarray, ...], coded: bool) -> States:
+    names = classes[0].tolist()
+    if any(own is not classes[0] for own in classes) or not all(isinstance(own, tuple) and len(own) == 2 for own in names):
+        raise ValueError("hidden states that are no pairs of a class and a number")
+    return States.named(names, coded)
 
 
 def _weigh_sum(estimator: Any, n_examples: int) -> None:

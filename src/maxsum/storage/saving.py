@@ -128,6 +128,7 @@ def _classes(estimator: Any, writer: Writer) -> dict[str, Any]:
         "of_types": [writer.value(one, f"classes.{t}") for t, one in enumerate(own[:1] if shared else own)],
         "n_types": len(own),
         "coded": getattr(estimator, "_coding", None) is not None,
+        "hidden": getattr(estimator, "_states", None) is not None,
     }
 
 
