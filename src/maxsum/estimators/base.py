@@ -452,11 +452,14 @@ class Labeler(MaxSumEstimator):
         given, _ = split_sets(samples, given)  # sets of possible labels count as unknown
         if self._coding is None:
             targets = read_labels(samples, given, self.classes_)
-            texts = {own.dtype.kind in "US" for own in self.model_.classes}
+            known_classes = [
+                np.asarray(own) for own in (self.classes_ if isinstance(self.classes_, (list, tuple)) else [self.classes_])
+            ]
+            texts = {own.dtype.kind in "US" for own in known_classes}
             strange = [t[known] for t, known in targets if known.any() and {t.dtype.kind in "US"} != texts]
             if len(texts) == 1 and strange:
                 raise InvalidSampleError(
-                    f"y has labels such as {strange[0].tolist()[0]!r}, but the classes of the model are {self.model_.classes[0].tolist()[:5]}; wanted both to be "
+                    f"y has labels such as {strange[0].tolist()[0]!r}, but the classes of the model are {known_classes[0].tolist()[:5]}; wanted both to be "
                     "strings, or both numbers."
                 )
         else:
