@@ -55,6 +55,7 @@ from . import second_order as second_order
 from . import simplex as simplex
 from . import simplex_blocks as simplex_blocks
 from . import smoothed as smoothed
+from . import subgraph as subgraph
 from . import subset_ascent as subset_ascent
 from . import tree as tree
 from . import trws as trws
