@@ -241,7 +241,12 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         if unknown is not None and y.ndim == 1:
             keep = np.flatnonzero(~unknown)
             X, y, weight = X[keep], y[keep], weight[keep]
-        check_classification_targets(y)
+        try:
+            check_classification_targets(y)
+        except ValueError as error:
+            raise InvalidSampleError(
+                f"{error} Wanted labels: 0 and 1 of shape (n_samples, n_labels), or one class for each sample."
+            ) from error
         target = read_target(y, unknown if y.ndim == 2 else None)
         if columns is not None and target.kind == "multilabel":
             target = replace(target, classes=columns)

@@ -504,7 +504,7 @@ class Likelihood(_Smooth):
     def choose(self, settings: Settings, bound: BoundModel) -> Choice:
         if settings.penalty == "l2":
             return super().choose(settings, bound)
-        return Choice("OrthantWise", "that of penalties of absolute values")
+        return Choice("ProximalQuasiNewton", "that of penalties of absolute values")
 
     def marginals(self, model: Any, w: np.ndarray, samples: Any, n_jobs: int) -> list[Any]:
         return marginals(model, w, samples, n_jobs)
