@@ -43,7 +43,7 @@ def latent(net, X, y, costs):
 
 @pytest.mark.parametrize("loss", ["hamming", "table", "weights"])
 def test_the_latent_hinge_falls_and_is_what_enumeration_says(loss):
-    X, y = counters(6)
+    X, y = counters(4)
     options, costs = {
         "hamming": ({}, 1 - np.eye(2)),
         "table": ({"loss": TableLoss(COSTS)}, COSTS),

@@ -248,8 +248,13 @@ class Labeler(MaxSumEstimator):
         return Bound(bound, weight, settings, found, None, operators, words, partial)
 
     def _doubts(self, plan: Plan, result: LearningResult, finished: bool) -> Iterable[str]:
-        """Features on very different scales; one label for all training data, of which samples are predicted until two labels differ."""
+        """One class; features on very different scales; one label for all training data, of which samples are predicted until two labels differ."""
         model = plan.bound
+        if type(model) is BoundModel and all(len(own) == 1 for own in model.classes):
+            yield (
+                f"all labels are {model.classes[0].tolist()[0]!r}, and so will be every prediction; wanted labels of two classes or more. If the data have "
+                "others that the training set lacks, say classes=[...]."
+            )
         if type(model) is not BoundModel or model.labels is None or isinstance(model.layout, (PairLayout, TreeLayout)):
             return
         if not hasattr(model.data.x, "tocsr"):
@@ -447,6 +452,16 @@ class Labeler(MaxSumEstimator):
         given, _ = split_sets(samples, given)  # sets of possible labels count as unknown
         if self._coding is None:
             targets = read_labels(samples, given, self.classes_)
+            known_classes = [
+                np.asarray(own) for own in (self.classes_ if isinstance(self.classes_, (list, tuple)) else [self.classes_])
+            ]
+            texts = {own.dtype.kind in "US" for own in known_classes}
+            strange = [t[known] for t, known in targets if known.any() and {t.dtype.kind in "US"} != texts]
+            if len(texts) == 1 and strange:
+                raise InvalidSampleError(
+                    f"y has labels such as {strange[0].tolist()[0]!r}, but the classes of the model are {known_classes[0].tolist()[:5]}; wanted both to be "
+                    "strings, or both numbers."
+                )
         else:
             targets = read_labels(samples, self._coding.encode(samples, given), None)
             own = self._coding.encode(samples, own)

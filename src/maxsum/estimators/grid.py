@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -355,8 +356,14 @@ def _image(item: Any, j: int, dimensions: int) -> np.ndarray:
     one, form = _words(dimensions)
     if image.ndim not in (dimensions, dimensions + 1) or image.dtype.kind not in "iuf":
         hint = " For volumes set dimensions=3." if image.ndim == 4 and dimensions == 2 else ""
+        found = f"has shape {image.shape} and dtype {image.dtype}"
+        if isinstance(item, (str, PathLike)):
+            found, hint = (
+                f"is the name {str(item)!r:.60}",
+                " Read files first: datasets.read_image_folder, or np.asarray(PIL.Image.open(name)).",
+            )
         raise InvalidSampleError(
-            f"sample {j} has shape {image.shape} and dtype {image.dtype}, wanted {'an' if one == 'image' else 'a'} {one} "
+            f"sample {j} {found}, wanted {'an' if one == 'image' else 'a'} {one} "
             f"{form.replace(' or ', ', or ').replace(' codes', ' integer codes')}.{hint}"
         )
     if image.ndim == dimensions and image.dtype.kind == "f":

@@ -261,8 +261,10 @@ def _array(item: Any, j: int) -> np.ndarray:
     except ValueError as error:
         raise InvalidSampleError(f"sample {j} is no array ({error}); wanted rows of one length.") from error
     if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
+        texts = array.dtype.kind in "US"
+        found = f"is the string {item!r:.40}" if isinstance(item, str) else f"has shape {array.shape} and dtype {array.dtype}"
+        way = ' Words become dicts: [{"word": w} for w in sentence].' if texts else ""
         raise InvalidSampleError(
-            f"sample {j} has shape {array.shape} and dtype {array.dtype}, wanted features (n, d), a sparse matrix, a list of dicts, or "
-            "integer codes (n,)."
+            f"sample {j} {found}, wanted features (n, d), a sparse matrix, a list of dicts, or integer codes (n,).{way}"
         )
     return array

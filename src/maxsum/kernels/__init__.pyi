@@ -43,6 +43,7 @@ from . import maxflow_build as maxflow_build
 from . import moments as moments
 from . import multilabel as multilabel
 from . import net as net
+from . import penalised as penalised
 from . import perceptron as perceptron
 from . import persistency as persistency
 from . import planes as planes
