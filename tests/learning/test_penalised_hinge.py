@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from factories.samples import paired_sequences
 
 import maxsum as ms
-from maxsum.core.errors import CertificateError, UnsupportedProblemError
+import maxsum.storage
+from maxsum.core.errors import CertificateError, InvalidParameterError, UnsupportedProblemError
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, LPObjective, MarginObjective, PenalisedCuttingPlane, PenalisedHinge
 from maxsum.learning.penalties.programs import nearest
 from maxsum.models import GraphModel
@@ -99,11 +101,12 @@ def test_what_does_not_fit_is_refused():
         PenalisedHinge(MarginObjective(signed))
 
 
-def test_a_resumed_training_ends_where_the_whole_one_does(tmp_path):
+@pytest.mark.parametrize("l1", [0.5, 1.0])
+def test_a_resumed_training_ends_where_the_whole_one_does(tmp_path, l1):
     bound, path = model(ms.Graph.chain(3), seed=5), tmp_path / "state"
-    whole = PenalisedCuttingPlane(tol=1e-5).fit(PenalisedHinge(MarginObjective(bound), 0.5))
-    PenalisedCuttingPlane(tol=1e-5, max_iter=3, checkpoint=path).fit(PenalisedHinge(MarginObjective(bound), 0.5))
-    again = PenalisedCuttingPlane(tol=1e-5, checkpoint=path).fit(PenalisedHinge(MarginObjective(bound), 0.5))
+    whole = PenalisedCuttingPlane(tol=1e-5).fit(PenalisedHinge(MarginObjective(bound), l1))
+    PenalisedCuttingPlane(tol=1e-5, max_iter=3, checkpoint=path).fit(PenalisedHinge(MarginObjective(bound), l1))
+    again = PenalisedCuttingPlane(tol=1e-5, checkpoint=path).fit(PenalisedHinge(MarginObjective(bound), l1))
     assert again.objective == pytest.approx(whole.objective, rel=2e-5)
     assert again.lower_bound == pytest.approx(whole.lower_bound, rel=2e-5)
 
@@ -119,3 +122,24 @@ def test_the_projection_is_the_nearest_point():
         total = np.bincount(block, other, 4)
         other *= np.minimum(1.0, limit / np.maximum(total, 1e-300))[block]
         assert (point - out) @ (other - out) <= 1e-12
+
+
+@pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
+def test_estimators_take_penalties_with_the_margin_and_keep_zeros_out_of_files(tmp_path, penalty):
+    X, y = paired_sequences(12)
+    rng = np.random.default_rng(1)
+    X = [np.hstack([own, rng.standard_normal((len(own), 100))]) for own in X]
+    plain = ms.SequenceLabeler(C=0.3, tol=1e-3).fit(X, y)
+    net = ms.SequenceLabeler(C=0.3, tol=1e-3, penalty=penalty, max_iter=300).fit(X, y)
+    assert net.result_.learner == "PenalisedCuttingPlane"
+    assert net.result_.verify(net.objective_).relative_gap <= 1e-3 * (1 + 1e-6)
+    assert np.count_nonzero(net.weights_) < 0.5 * np.count_nonzero(plain.weights_)
+    ms.save_model(net, tmp_path / "sparse")
+    ms.save_model(plain, tmp_path / "full")
+    ms.save_model(net, tmp_path / "proven", certificate=True)
+    again = ms.load_model(tmp_path / "sparse")
+    np.testing.assert_array_equal(again.weights_, net.weights_)
+    assert (tmp_path / "sparse").stat().st_size < (tmp_path / "full").stat().st_size
+    assert ms.storage.verify_model(tmp_path / "proven", X, y).relative_gap <= 1e-3 * (1 + 1e-6)
+    with pytest.raises(InvalidParameterError, match="penalty"):
+        ms.SequenceLabeler(penalty=penalty, order=2).fit(X, y)

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...executors.clock import Clock
+from ...inference.relaxations.linear_program import run_interruptibly
 
-_GROW, _SHRINK = 2.0, 0.9  # of the curvature in accelerated steps: after one that was too long, and after each
+_GROW = 2.0  # of the curvature in accelerated steps, after one that was too long
+_SHRINK = 0.9  # the same after each step: where it was too careful a few steps bring it down
 _STEPS = 2000  # accelerated steps of one solution; the next one goes on from there
 _LOOK = 10  # of them between two looks at the gap
 
@@ -57,8 +59,10 @@ class LinearMaster:
             self.n_rows = rows.shape[0]
         if np.isfinite(clock.left):
             self.solver.setOptionValue("time_limit", max(0.0, clock.left) + self.solver.getRunTime())
-        self.solver.run()
-        if self.solver.getModelStatus() != self.status:
+        interrupted, ended = run_interruptibly(self.solver, max(0.0, clock.left))
+        if interrupted:
+            raise KeyboardInterrupt
+        if not ended or self.solver.getModelStatus() != self.status:
             return None
         found = self.solver.getSolution()
         column = np.asarray(found.col_value)
