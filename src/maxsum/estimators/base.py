@@ -318,6 +318,11 @@ class Labeler(MaxSumEstimator):
                 f"{what} is for labels, which are hidden states in this model; wanted one with n_hidden=1: {why}."
             )
 
+    def _weighted_labels(self) -> list[tuple[Any, int]]:
+        if self._states is None:
+            return super()._weighted_labels()
+        return [(label, t) for t, own in enumerate(self.model_.classes) for label in own.tolist()]
+
     @property
     def _known_classes(self) -> list[np.ndarray]:
         """Classes of each node type, whose hidden states the labels of the model may be."""
@@ -452,11 +457,11 @@ class Labeler(MaxSumEstimator):
         given, _ = split_sets(samples, given)  # sets of possible labels count as unknown
         if self._coding is None:
             targets = read_labels(samples, given, self.classes_)
-            texts = {own.dtype.kind in "US" for own in self.model_.classes}
+            texts = {own.dtype.kind in "US" for own in self._known_classes}
             strange = [t[known] for t, known in targets if known.any() and {t.dtype.kind in "US"} != texts]
             if len(texts) == 1 and strange:
                 raise InvalidSampleError(
-                    f"y has labels such as {strange[0].tolist()[0]!r}, but the classes of the model are {self.model_.classes[0].tolist()[:5]}; wanted both to be "
+                    f"y has labels such as {strange[0].tolist()[0]!r}, but the classes of the model are {self._known_classes[0].tolist()[:5]}; wanted both to be "
                     "strings, or both numbers."
                 )
         else:
