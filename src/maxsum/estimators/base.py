@@ -55,7 +55,7 @@ class Labeler(MaxSumEstimator):
         symmetric=Flag(),
         scale=SCALE,
         classes=Elsewhere("None, or all labels that exist, as `bind` takes them"),
-        unknown=OneOf("drop", "infer"),
+        unknown=OneOf("drop", "infer", "complete"),
         n_hidden=Elsewhere("whole numbers >= 1, of a dictionary by class; the classes are known to `fit`"),
         forbidden=Elsewhere(
             "None, 'bio', 'bioes', pairs of labels, or a dictionary of these, which the classes of the data decide"
@@ -232,7 +232,7 @@ class Labeler(MaxSumEstimator):
                 why = "pairs of labels are forbidden" if bound.has_forbidden else "samples have factors" if constrained else why
                 words = f"general potentials, as {why}; "
         partial = None
-        if settings.unknown == "infer":
+        if settings.unknown != "drop":
             bound, partial = partly_labelled(model, bound, coding, samples, targets, declared, told, weight)
         plain = bound = coding.named(bound)
         states = None

@@ -120,7 +120,7 @@ class Surrogate(ABC):
             self._check_second_order(settings)
         if settings.forbidden is not None:
             self._check_forbidden(settings)
-        if settings.unknown == "infer":
+        if settings.unknown != "drop":
             self._check_unknown(settings)
         if settings.has_states:
             self._check_states(settings)
@@ -169,7 +169,7 @@ class Surrogate(ABC):
         wrong = [f"{name}={getattr(settings, name)!r}" for name, value in kept.items() if getattr(settings, name) != value]
         if self.name != "margin" or wrong:
             raise InvalidParameterError(
-                f"unknown is 'infer' beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin', order=1, no warm_start and no "
+                f"unknown is {settings.unknown!r} beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin', order=1, no warm_start and no "
                 "checkpoint: several trainings of the margin hinge follow each other. Or leave unknown nodes out, unknown='drop'."
             )
 
@@ -288,7 +288,7 @@ class Margin(Surrogate):
         ) * 4 or settings.warm_start
         fixed = (
             objective.model.data.factors is not None
-            or settings.unknown == "infer"
+            or settings.unknown != "drop"
             or settings.has_states
             or is_zero_one(settings.loss)
         )  # the linear relaxation of factors is not learned with
