@@ -30,7 +30,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     for number, (kind, block) in enumerate(blocks):
         if kind == "python":
-            exec(compile(block, f"{page.name}, block {number}", "exec"), names)
+            exec(compile(block, f"{page.name}, block {number}", "exec", dont_inherit=True), names)
         else:
             run_commands(block)
     assert len(names) > 2

@@ -44,7 +44,7 @@ TAKES = {
     "SmoothedLP": ("smoothed",),
     "ProjectedQuasiNewton": ("likelihood", "bound"),
     "MaximumLikelihood": ("likelihood", "bound"),
-    "OrthantWise": (),  # penalties of absolute values, which have other minima: tests/learning/test_penalties.py
+    "ProximalQuasiNewton": (),  # penalties of absolute values, which have other minima: tests/learning/test_penalties.py
     "ShardAscent": ("shards",),
 }
 REFUSED = {("RegionBundle", "supermodular"), ("FactorAscent", "supermodular")}
@@ -68,7 +68,7 @@ BAD: dict[str, list[dict[str, Any]]] = {
     "ProjectedQuasiNewton": [{"memory": 0}, {"inner": 0}, {"gradient_tol": -1.0}],
     "MaximumLikelihood": [{"memory": 0}],
     "SmoothedLP": [{"memory": 0}],
-    "OrthantWise": [{"memory": 0}],
+    "ProximalQuasiNewton": [{"memory": 0}],
     "ShardAscent": [{"width": 0}],
 }
 GRAPHS = {"chain": ms.Graph.chain(3), "triangle": ms.Graph.from_edges([(0, 1), (1, 2), (2, 0)])}

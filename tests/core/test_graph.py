@@ -99,7 +99,7 @@ def test_given_array_is_neither_kept_nor_frozen() -> None:
         (np.zeros(4, dtype=int), {}, r"edges have shape \(4,\)"),
         ([(0.0, 1.0)], {}, r"edges have dtype float64, wanted integers; convert with edges\.astype\(int\)"),
         ([(True, False)], {}, "edges have dtype bool, wanted integers"),
-        ([("a", "b")], {}, "edges have dtype .*wanted integers"),
+        ([("a", "b")], {}, "edges name nodes by strings such as .a., wanted their numbers from 0"),
         ([(0, 1), (1, 3)], dict(n_nodes=3), r"edge 1 names node 3, but the graph has 3 nodes \(0\.\.2\)\.$"),
         ([(1, 2), (2, 3)], dict(n_nodes=3), r"edge 1 names node 3, .* 1-based edges\? Subtract 1\."),
         ([(0, 1), (-1, 2)], {}, "edge 1 names node -1, but the graph has 3 nodes"),

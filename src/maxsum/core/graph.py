@@ -229,6 +229,11 @@ class Graph:
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             hint = " For a (2, n_edges) array use Graph.from_edge_index." if pairs.ndim == 2 and len(pairs) == 2 else ""
             raise InvalidGraphError(f"edges have shape {pairs.shape}, wanted (n_edges, 2).{hint}")
+        if pairs.dtype.kind in "US" or (pairs.dtype.kind == "O" and any(isinstance(v, str) for v in pairs.flat)):
+            raise InvalidGraphError(
+                f"edges name nodes by strings such as {str(pairs.flat[0])!r}, wanted their numbers from 0: names, ends = np.unique(edges, "
+                "return_inverse=True), then Graph.from_edges(ends.reshape(-1, 2), len(names)); names is the order of the nodes."
+            )
         if pairs.dtype.kind not in "iu":
             raise InvalidGraphError(
                 f"edges have dtype {pairs.dtype}, wanted integers; convert with edges.astype(int) if they are whole."

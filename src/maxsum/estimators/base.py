@@ -55,7 +55,7 @@ class Labeler(MaxSumEstimator):
         symmetric=Flag(),
         scale=SCALE,
         classes=Elsewhere("None, or all labels that exist, as `bind` takes them"),
-        unknown=OneOf("drop", "infer"),
+        unknown=OneOf("drop", "infer", "complete"),
         n_hidden=Elsewhere("whole numbers >= 1, of a dictionary by class; the classes are known to `fit`"),
         forbidden=Elsewhere(
             "None, 'bio', 'bioes', pairs of labels, or a dictionary of these, which the classes of the data decide"
@@ -232,7 +232,7 @@ class Labeler(MaxSumEstimator):
                 why = "pairs of labels are forbidden" if bound.has_forbidden else "samples have factors" if constrained else why
                 words = f"general potentials, as {why}; "
         partial = None
-        if settings.unknown == "infer":
+        if settings.unknown != "drop":
             bound, partial = partly_labelled(model, bound, coding, samples, targets, declared, told, weight)
         plain = bound = coding.named(bound)
         states = None
@@ -248,8 +248,13 @@ class Labeler(MaxSumEstimator):
         return Bound(bound, weight, settings, found, None, operators, words, partial)
 
     def _doubts(self, plan: Plan, result: LearningResult, finished: bool) -> Iterable[str]:
-        """Features on very different scales; one label for all training data, of which samples are predicted until two labels differ."""
+        """One class; features on very different scales; one label for all training data, of which samples are predicted until two labels differ."""
         model = plan.bound
+        if type(model) is BoundModel and all(len(own) == 1 for own in model.classes):
+            yield (
+                f"all labels are {model.classes[0].tolist()[0]!r}, and so will be every prediction; wanted labels of two classes or more. If the data have "
+                "others that the training set lacks, say classes=[...]."
+            )
         if type(model) is not BoundModel or model.labels is None or isinstance(model.layout, (PairLayout, TreeLayout)):
             return
         if not hasattr(model.data.x, "tocsr"):
@@ -312,6 +317,11 @@ class Labeler(MaxSumEstimator):
             raise InvalidParameterError(
                 f"{what} is for labels, which are hidden states in this model; wanted one with n_hidden=1: {why}."
             )
+
+    def _weighted_labels(self) -> list[tuple[Any, int]]:
+        if self._states is None:
+            return super()._weighted_labels()
+        return [(label, t) for t, own in enumerate(self.model_.classes) for label in own.tolist()]
 
     @property
     def _known_classes(self) -> list[np.ndarray]:
@@ -447,6 +457,13 @@ class Labeler(MaxSumEstimator):
         given, _ = split_sets(samples, given)  # sets of possible labels count as unknown
         if self._coding is None:
             targets = read_labels(samples, given, self.classes_)
+            texts = {own.dtype.kind in "US" for own in self._known_classes}
+            strange = [t[known] for t, known in targets if known.any() and {t.dtype.kind in "US"} != texts]
+            if len(texts) == 1 and strange:
+                raise InvalidSampleError(
+                    f"y has labels such as {strange[0].tolist()[0]!r}, but the classes of the model are {self._known_classes[0].tolist()[:5]}; wanted both to be "
+                    "strings, or both numbers."
+                )
         else:
             targets = read_labels(samples, self._coding.encode(samples, given), None)
             own = self._coding.encode(samples, own)

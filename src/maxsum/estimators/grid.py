@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,10 @@ class GridLabeler(Labeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
-    unknown : {"drop", "infer"}
-        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
-        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
+    unknown : {"drop", "infer", "complete"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out; infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum); or infer them, then train once more with
+        these labels as if they were given. Both go with the margin surrogate.
     n_hidden : int or dict
         Hidden states of each class, or of a dictionary by class (1 for those it lacks). The labels of the model are the states, and training finds out which a
         node has (a local optimum, as above); `predict` gives classes, `predict_states` their states. With the margin surrogate.
@@ -355,8 +357,14 @@ def _image(item: Any, j: int, dimensions: int) -> np.ndarray:
     one, form = _words(dimensions)
     if image.ndim not in (dimensions, dimensions + 1) or image.dtype.kind not in "iuf":
         hint = " For volumes set dimensions=3." if image.ndim == 4 and dimensions == 2 else ""
+        found = f"has shape {image.shape} and dtype {image.dtype}"
+        if isinstance(item, (str, PathLike)):
+            found, hint = (
+                f"is the name {str(item)!r:.60}",
+                " Read files first: datasets.read_image_folder, or np.asarray(PIL.Image.open(name)).",
+            )
         raise InvalidSampleError(
-            f"sample {j} has shape {image.shape} and dtype {image.dtype}, wanted {'an' if one == 'image' else 'a'} {one} "
+            f"sample {j} {found}, wanted {'an' if one == 'image' else 'a'} {one} "
             f"{form.replace(' or ', ', or ').replace(' codes', ' integer codes')}.{hint}"
         )
     if image.ndim == dimensions and image.dtype.kind == "f":

@@ -84,9 +84,10 @@ class SequenceLabeler(Labeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
-    unknown : {"drop", "infer"}
-        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
-        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
+    unknown : {"drop", "infer", "complete"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out; infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum); or infer them, then train once more with
+        these labels as if they were given. Both go with the margin surrogate.
     n_hidden : int or dict
         Hidden states of each class, or of a dictionary by class (1 for those it lacks). The labels of the model are the states, and training finds out which a
         node has (a local optimum, as above); `predict` gives classes, `predict_states` their states. With the margin surrogate.
@@ -261,8 +262,10 @@ def _array(item: Any, j: int) -> np.ndarray:
     except ValueError as error:
         raise InvalidSampleError(f"sample {j} is no array ({error}); wanted rows of one length.") from error
     if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
+        texts = array.dtype.kind in "US"
+        found = f"is the string {item!r:.40}" if isinstance(item, str) else f"has shape {array.shape} and dtype {array.dtype}"
+        way = ' Words become dicts: [{"word": w} for w in sentence].' if texts else ""
         raise InvalidSampleError(
-            f"sample {j} has shape {array.shape} and dtype {array.dtype}, wanted features (n, d), a sparse matrix, a list of dicts, or "
-            "integer codes (n,)."
+            f"sample {j} {found}, wanted features (n, d), a sparse matrix, a list of dicts, or integer codes (n,).{way}"
         )
     return array

@@ -46,7 +46,7 @@ from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
 from ..models.labels import read_labels
 from ..models.matting import RestrictedOperator
-from ..models.multilabel import MultiLabelBound, MultiLabelModel
+from ..models.multilabel import MultiLabelBound, MultiLabelModel, SingleNodes
 from ..models.sample import GraphSample
 from ..models.second_order import second_order
 from ..models.trees import Trees
@@ -120,7 +120,7 @@ class Surrogate(ABC):
             self._check_second_order(settings)
         if settings.forbidden is not None:
             self._check_forbidden(settings)
-        if settings.unknown == "infer":
+        if settings.unknown != "drop":
             self._check_unknown(settings)
         if settings.has_states:
             self._check_states(settings)
@@ -169,7 +169,7 @@ class Surrogate(ABC):
         wrong = [f"{name}={getattr(settings, name)!r}" for name, value in kept.items() if getattr(settings, name) != value]
         if self.name != "margin" or wrong:
             raise InvalidParameterError(
-                f"unknown is 'infer' beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin', order=1, no warm_start and no "
+                f"unknown is {settings.unknown!r} beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin', order=1, no warm_start and no "
                 "checkpoint: several trainings of the margin hinge follow each other. Or leave unknown nodes out, unknown='drop'."
             )
 
@@ -288,7 +288,7 @@ class Margin(Surrogate):
         ) * 4 or settings.warm_start
         fixed = (
             objective.model.data.factors is not None
-            or settings.unknown == "infer"
+            or settings.unknown != "drop"
             or settings.has_states
             or is_zero_one(settings.loss)
         )  # the linear relaxation of factors is not learned with
@@ -349,7 +349,7 @@ class LP(Margin):
         Surrogate._check_second_order(self, settings)
 
     def choose(self, settings: Settings, bound: BoundModel) -> Choice:
-        if settings.smoothing > 0 and settings.rows and not isinstance(bound.layout, MultiLabelModel):
+        if settings.smoothing > 0 and isinstance(bound.layout, SingleNodes):
             raise InvalidParameterError(
                 f"smoothing is {settings.smoothing!r} for classes that exclude each other, wanted 0: a single node has no relaxation to smooth."
             )
@@ -366,7 +366,7 @@ class LP(Margin):
 
     def objective(self, settings: Settings, bound: BoundModel, weight: np.ndarray, C: float, operators: Any = None) -> Any:
         loss = weighted_loss(settings, bound, weight)
-        if settings.rows and not isinstance(bound.layout, MultiLabelModel):
+        if isinstance(bound.layout, SingleNodes):
             return MarginObjective(bound, C, loss, settings.oracle, weight, settings.n_jobs)  # a single node has no relaxation
         return LPObjective(bound, C, loss, settings.smoothing, settings.oracle, weight, settings.n_jobs, settings.tighten)
 
@@ -504,7 +504,7 @@ class Likelihood(_Smooth):
     def choose(self, settings: Settings, bound: BoundModel) -> Choice:
         if settings.penalty == "l2":
             return super().choose(settings, bound)
-        return Choice("OrthantWise", "that of penalties of absolute values")
+        return Choice("ProximalQuasiNewton", "that of penalties of absolute values")
 
     def marginals(self, model: Any, w: np.ndarray, samples: Any, n_jobs: int) -> list[Any]:
         return marginals(model, w, samples, n_jobs)

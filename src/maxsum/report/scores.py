@@ -33,7 +33,8 @@ def lead(found: Evidence) -> str:
     if count:
         how = "checked" if found.proofs.holds else "not checked here"
         share = "All" if best == count else f"{best} of"
-        parts.append(f"{share} {count} labellings are the best that these weights have ({how}).")
+        words = "The labelling is" if best == count == 1 else f"{share} {count} labelling{'s' if count > 1 else ''} are"
+        parts.append(f"{words} the best that these weights have ({how}).")
     return text(" ".join(parts), "lead")
 
 

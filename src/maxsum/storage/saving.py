@@ -87,6 +87,12 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
         "kind": getattr(estimator, "_kind", None),
         "notes": noted(notes),
     }
+    columns = getattr(estimator, "columns_", None)
+    if columns is not None:
+        header["columns"] = {
+            "names": None if columns.names is None else list(columns.names),
+            "edges": estimator.graph_.edges.tolist(),
+        }
     if certificate and not isinstance(objective, StoredObjective):
         from .training import slack_messages, training_digest
 
@@ -122,7 +128,8 @@ def _expressible(value: Any) -> Any:
 
 def _classes(estimator: Any, writer: Writer) -> dict[str, Any]:
     """Arrays of classes, one for each node type; one alone if they share it."""
-    own = list(estimator.model_.classes) if isinstance(estimator, Labeler) else [estimator.classes_]
+    several = isinstance(estimator, Labeler) or getattr(estimator, "columns_", None) is not None
+    own = list(estimator.model_.classes) if several else [estimator.classes_]
     shared = all(one is own[0] for one in own)
     return {
         "of_types": [writer.value(one, f"classes.{t}") for t, one in enumerate(own[:1] if shared else own)],
