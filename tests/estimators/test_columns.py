@@ -95,6 +95,8 @@ def test_predictions_are_the_best_rows_in_the_form_that_was_given():
     assert ms.MultiLabelClassifier().fit(X, text).predict(X).dtype.kind == "U"
     assert ms.MultiLabelClassifier().fit(X, np.array([[c, c] for _, _, c in Y])).predict(X).dtype == np.int64
     names = [name for name, _ in net.top_features((0, "rain"), 9)]
+    found = {(row["part"], row["label"]) for row in net.explain(2, as_frame=False)}
+    assert ("nodes", ("0", "rain")) in found and ("edges[0-1]", "rain") in found
     assert set(names) <= {"x0", "x1", "x2", "x3", "bias"} and net.transitions("edges[0-1]").shape == (3, 2)
 
 

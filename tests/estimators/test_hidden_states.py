@@ -71,6 +71,7 @@ def test_states_tell_what_one_linear_class_cannot():
     assert len(found) == 4  # both states of both classes are in use: the start was not symmetric
     assert ("even", 1) in net.model_.classes[0].tolist() and net.transitions().shape == (4, 4)
     assert len(net.top_features(("even", 1))) > 0
+    assert {row["label"] for row in net.explain(2, as_frame=False)} == set(net.model_.classes[0].tolist())
 
 
 def test_one_state_a_class_is_the_plain_training():

@@ -68,6 +68,8 @@ class Columns:
         names = self.names or ()
         if isinstance(column, str) and column in names:
             return names.index(column)
+        if isinstance(column, str) and not names and column.isdecimal():  # as `called` gives it
+            column = int(column)
         if isinstance(column, (int, np.integer)) and not isinstance(column, bool) and 0 <= column < len(self.classes):
             return int(column)
         known = f"0..{len(self.classes) - 1}" + (f" or {', '.join(names)}" if names else "")

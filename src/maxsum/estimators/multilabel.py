@@ -104,7 +104,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
@@ -372,9 +372,9 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         else:
             found = [labels_of(own, j) for j, own in enumerate(self._given(new, observed, solver))]
             labels = np.array(found, dtype=np.int32).reshape(len(found), -1)
-        return self._named(labels)
+        return self._in_form(labels)
 
-    def _named(self, labels: np.ndarray) -> Any:
+    def _in_form(self, labels: np.ndarray) -> Any:
         """Numbers (n, L) as `predict` gives labels."""
         if self._kind == "columns":
             return self.columns_.decode(labels)
@@ -517,6 +517,11 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         if "bias" in blocks:
             weights, names = np.append(weights, blocks["bias"][k]), [*names, "bias"]
         return names, sign * weights
+
+    def _weighted_labels(self) -> list[tuple[Any, int]]:
+        if self._kind != "columns":
+            return super()._weighted_labels()
+        return [((self.columns_.called(m), label), 0) for m, own in enumerate(self.classes_) for label in own.tolist()]
 
     def _column_weights(self, label: Any, blocks: dict[str, np.ndarray]) -> tuple[list[str], np.ndarray]:
         if not isinstance(label, tuple) or len(label) != 2:
