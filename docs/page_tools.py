@@ -23,6 +23,7 @@ ORDER = [  # by trade; what is not named comes last
     "forbidden_tags",
     "one_verb",
     "words_half_known",
+    "hidden_states",
     "how_sure",
     "learn_images",
     "denoise",
@@ -43,7 +44,9 @@ ORDER = [  # by trade; what is not named comes last
     "neural_sudoku",
 ]
 _FRACTION = re.compile(r"\\([td]?frac)(\d)(\d)")  # \tfrac12
-_SIZES = re.compile(r"\\(?:big|Big|bigg|Bigg)[lrm]?(?![A-Za-z])")  # browsers stretch brackets themselves
+_SIZES = re.compile(
+    r"\\(?:big|Big|bigg|Bigg)[lrm]?(?![A-Za-z])"
+)  # browsers stretch brackets themselves
 
 
 def translated(text: str, place: Any, block: bool) -> str:
@@ -66,8 +69,9 @@ def display(writer: Any, node: Any) -> None:
         writer.body.append(f'<span class="eqno">({number})')
         writer.add_permalink_ref(node, "Link to this equation")
         writer.body.append("</span>")
-    writer.body.append(translated(node.astext(), node, block=True))
-    writer.body.append("</div>")
+    writer.body.append(
+        f'<div class="lines">{translated(node.astext(), node, block=True)}</div></div>'
+    )
     raise nodes.SkipNode
 
 

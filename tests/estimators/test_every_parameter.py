@@ -101,6 +101,7 @@ SEEN_ELSEWHERE = {
 # On label sets the default learner has no order to draw, and pairs of labels in general tables are what is learned.
 OTHERWISE: dict[tuple[str, str], tuple[dict[str, Any], Any, Any]] = {
     ("MultiLabelClassifier", "oracle"): ({"learner": "BlockFrankWolfe"}, "Exhaustive", lambda net, X: net.result_.message),
+    ("MultiLabelClassifier", "forbidden"): ({}, [], lambda net, X: len(net.weights_)),  # pairs: test_columns.py
     ("MultiLabelClassifier", "loss"): ({}, [[0.0, 5.0], [1.0, 0.0]], weights),
     ("MultiLabelClassifier", "solver"): ({}, "ICM", lambda net, X: net.predict_result(X)[0].solver),
 }

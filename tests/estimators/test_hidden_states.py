@@ -43,7 +43,7 @@ def latent(net, X, y, costs):
 
 @pytest.mark.parametrize("loss", ["hamming", "table", "weights"])
 def test_the_latent_hinge_falls_and_is_what_enumeration_says(loss):
-    X, y = counters(6)
+    X, y = counters(4)
     options, costs = {
         "hamming": ({}, 1 - np.eye(2)),
         "table": ({"loss": TableLoss(COSTS)}, COSTS),
@@ -71,6 +71,7 @@ def test_states_tell_what_one_linear_class_cannot():
     assert len(found) == 4  # both states of both classes are in use: the start was not symmetric
     assert ("even", 1) in net.model_.classes[0].tolist() and net.transitions().shape == (4, 4)
     assert len(net.top_features(("even", 1))) > 0
+    assert {row["label"] for row in net.explain(2, as_frame=False)} == set(net.model_.classes[0].tolist())
 
 
 def test_one_state_a_class_is_the_plain_training():

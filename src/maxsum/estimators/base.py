@@ -55,7 +55,7 @@ class Labeler(MaxSumEstimator):
         symmetric=Flag(),
         scale=SCALE,
         classes=Elsewhere("None, or all labels that exist, as `bind` takes them"),
-        unknown=OneOf("drop", "infer"),
+        unknown=OneOf("drop", "infer", "complete"),
         n_hidden=Elsewhere("whole numbers >= 1, of a dictionary by class; the classes are known to `fit`"),
         forbidden=Elsewhere(
             "None, 'bio', 'bioes', pairs of labels, or a dictionary of these, which the classes of the data decide"
@@ -232,7 +232,7 @@ class Labeler(MaxSumEstimator):
                 why = "pairs of labels are forbidden" if bound.has_forbidden else "samples have factors" if constrained else why
                 words = f"general potentials, as {why}; "
         partial = None
-        if settings.unknown == "infer":
+        if settings.unknown != "drop":
             bound, partial = partly_labelled(model, bound, coding, samples, targets, declared, told, weight)
         plain = bound = coding.named(bound)
         states = None
@@ -317,6 +317,11 @@ class Labeler(MaxSumEstimator):
             raise InvalidParameterError(
                 f"{what} is for labels, which are hidden states in this model; wanted one with n_hidden=1: {why}."
             )
+
+    def _weighted_labels(self) -> list[tuple[Any, int]]:
+        if self._states is None:
+            return super()._weighted_labels()
+        return [(label, t) for t, own in enumerate(self.model_.classes) for label in own.tolist()]
 
     @property
     def _known_classes(self) -> list[np.ndarray]:
@@ -452,11 +457,11 @@ class Labeler(MaxSumEstimator):
         given, _ = split_sets(samples, given)  # sets of possible labels count as unknown
         if self._coding is None:
             targets = read_labels(samples, given, self.classes_)
-            texts = {own.dtype.kind in "US" for own in self.model_.classes}
+            texts = {own.dtype.kind in "US" for own in self._known_classes}
             strange = [t[known] for t, known in targets if known.any() and {t.dtype.kind in "US"} != texts]
             if len(texts) == 1 and strange:
                 raise InvalidSampleError(
-                    f"y has labels such as {strange[0].tolist()[0]!r}, but the classes of the model are {self.model_.classes[0].tolist()[:5]}; wanted both to be "
+                    f"y has labels such as {strange[0].tolist()[0]!r}, but the classes of the model are {self._known_classes[0].tolist()[:5]}; wanted both to be "
                     "strings, or both numbers."
                 )
         else:

@@ -9,8 +9,10 @@ import numpy as np
 
 from .. import estimators
 from ..core.errors import CertificateError, MaxsumError, ModelFileError
+from ..core.graph import Graph
 from ..core.memory import check_room
 from ..core.result import Guarantee, Termination
+from ..estimators.columns import Columns, typed
 from ..estimators.cross.validation import CrossValidated
 from ..estimators.latent.states import States
 from ..estimators.multilabel import MultiLabelClassifier
@@ -20,6 +22,7 @@ from ..learning.certificate import LearningVerification, Progress
 from ..learning.objectives.stored import StoredObjective
 from ..learning.result import LearningPoint, LearningResult
 from ..models.convex import ConvexBound
+from ..models.graph_model import Layout
 from ..models.multilabel import MultiLabelBound, MultiLabelModel, SingleNodes
 from ..models.scaling import Scaling
 from .format import COUNTS, FACTS, FILE, FINGERPRINT, KINDS, LISTS, NAMES, NUMBERS, fingerprint, sizes
@@ -229,6 +232,8 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
     if convex != (stored.surrogate in ("qp", "logistic")):
         raise ValueError(f"a model of the surrogate {stored.surrogate!r} that is {'' if convex else 'not '}convex")
     if isinstance(estimator, MultiLabelClassifier):
+        if header["kind"] == "columns":
+            return _columns(estimator, model, classes, header["columns"])
         return _multilabel(estimator, model, classes, header["kind"])
     coded, known = header["classes"]["coded"] is True, classes
     if header["classes"].get("hidden") is True:  # files of before there were hidden states lack it
@@ -274,8 +279,24 @@ def _multilabel(estimator: Any, model: Any, classes: tuple[np.ndarray, ...], kin
     wanted = {"multilabel": base.graph.n_nodes if several else 0, "binary": 2, "multiclass": base.n_labels}[kind]
     if len(classes[0]) != wanted or (kind == "binary" and base.graph.n_nodes != 1):
         raise ValueError(f"{len(classes[0])} classes, wanted {wanted}")
-    estimator.classes_, estimator._kind = classes[0], kind
+    estimator.classes_, estimator._kind, estimator.columns_ = classes[0], kind, None
     estimator.graph_ = base.graph if several else None
+    return estimator
+
+
+def _columns(estimator: Any, model: Any, classes: tuple[np.ndarray, ...], given: Any) -> Any:
+    names, edges = given["names"], given["edges"]
+    if names is not None and (len(set(names)) != len(classes) or not all(isinstance(own, str) for own in names)):
+        raise ValueError(f"{len(names)} names of {len(classes)} columns")
+    graph = Graph.from_edges(edges, len(classes))
+    layout = model.layout
+    if not isinstance(layout, Layout) or max(1, graph.n_edges) != layout.n_edge_types:
+        raise ValueError(f"{graph.n_edges} edges between columns, which have tables of their own each")
+    if layout.width != estimator.n_features_in_ + bool(estimator.bias):
+        raise ValueError(f"{layout.width} weights a class for {estimator.n_features_in_} features")
+    estimator.classes_, estimator._kind = list(classes), "columns"
+    estimator.columns_ = Columns(classes, None if names is None else tuple(names))
+    estimator.graph_ = typed(graph)
     return estimator
 
 

@@ -142,13 +142,10 @@ class Inspection(ABC):
         """
         check_is_fitted(self, "weights_")
         check_value("n", n, WholeNumber(1))
-        several = getattr(self.model_, "classes", None)
-        kinds = several if isinstance(several, tuple) and len(several) > 1 else (self.classes_,)
         rows: list[dict[str, Any]] = []
-        for t, classes in enumerate(kinds):
-            for label in np.asarray(classes).tolist():
-                sides = self.top_features(label, n, node_type=t), self.top_features(label, n, smallest=True, node_type=t)
-                rows += [_row("nodes", label, name, weight) for name, weight in (*sides[0], *sides[1][::-1])]
+        for label, t in self._weighted_labels():
+            sides = self.top_features(label, n, node_type=t), self.top_features(label, n, smallest=True, node_type=t)
+            rows += [_row("nodes", label, name, weight) for name, weight in (*sides[0], *sides[1][::-1])]
         for name, block in self._pairwise_blocks().items():
             first, second, table = self._named(name, block)
             if table is None:
@@ -159,6 +156,12 @@ class Inspection(ABC):
         if as_frame is None:
             as_frame = find_spec("pandas") is not None
         return frame(rows, columns=list(_FIELDS)) if as_frame else rows
+
+    def _weighted_labels(self) -> list[tuple[Any, int]]:
+        """What has weights of features: labels as `top_features` takes them, each with its type of node."""
+        several = getattr(self.model_, "classes", None)
+        kinds = several if isinstance(several, tuple) and len(several) > 1 else (self.classes_,)
+        return [(label, t) for t, classes in enumerate(kinds) for label in np.asarray(classes).tolist()]
 
     def _pairwise_blocks(self) -> dict[str, np.ndarray]:
         return {key: own for key, own in self.coef_blocks_.items() if not key.startswith(("nodes", "bias"))}
