@@ -31,13 +31,20 @@ def main() -> None:
     _, axes = plt.subplots(2, 4, figsize=(11, 5.6), layout="constrained")
     for row, j in zip(axes, (-2, -1), strict=True):
         colour, both = (own.predict([X[j]])[0] for own in (alone, net))
-        panels = {"photograph": None, "colours alone": colour, "with neighbours": both, "truth": masks[j]}
+        panels = {
+            "photograph": None,
+            "colours alone": colour,
+            "with neighbours": both,
+            "truth": masks[j],
+        }
         for ax, (title, labels) in zip(row, panels.items(), strict=True):
             if labels is None:
                 ax.imshow(photos[j])
             else:
                 ax.imshow(labels, cmap="tab10", vmin=0, vmax=9, interpolation="nearest")
-                title += "" if title == "truth" else f": {100 * np.mean(labels != masks[j]):.1f} % wrong"
+                title += (
+                    "" if title == "truth" else f": {100 * np.mean(labels != masks[j]):.1f} % wrong"
+                )
             ax.set_title(title, fontsize="medium")
             ax.set_axis_off()
     plt.savefig("lp_photographs.png", dpi=80)
