@@ -8,6 +8,7 @@ from typing import Any
 SUBJECTS: dict[str, str] = {
     "confidence": "sets of labels with guaranteed coverage",
     "forbidden": "labels that may not be neighbours, kept exactly",
+    "latent": "hidden states of classes",
     "partial": "labels that are unknown in part",
     "penalties": "weights that are exactly zero",
     "trees": "decision trees on pixels: covered glyphs",

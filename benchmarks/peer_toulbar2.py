@@ -32,16 +32,22 @@ def run(problem: ms.Problem, limit: float) -> tuple[float, float, bool]:
     states = problem.n_states.tolist()
     for v, n in enumerate(states):
         model.AddVariable(f"x{v}", range(n))
+    most = 1.0  # more than any labelling costs: without it toulbar2 (pytoulbar2 1.4.0) ended by a segmentation fault on 10 of 31 Promedas networks
+
+    def add(nodes: list[int], scores: np.ndarray) -> None:
+        nonlocal most
+        costs = scores.max() - scores.ravel()
+        most += float(costs[np.isfinite(costs)].max(initial=0.0))
+        model.AddFunction(nodes, costs.tolist())
+
     for v, n in enumerate(states):
-        row = problem.unary[v, :n]
-        model.AddFunction([v], (row.max() - row).tolist())
+        add([v], problem.unary[v, :n])
     for e, (u, v) in enumerate(problem.graph.edges.tolist()):
         table = problem.tables[problem.edge_table[e], : states[u], : states[v]] * problem.edge_weight[e]
-        model.AddFunction([u, v], (table.max() - table).ravel().tolist())
+        add([u, v], table)
     for nodes, function in problem.factors.items():
-        table = function.dense(tuple(problem.n_states[nodes].tolist()))
-        best = table[np.isfinite(table)].max(initial=-np.inf)
-        model.AddFunction(nodes.tolist(), (best - table).ravel().tolist())
+        add(nodes.tolist(), function.dense(tuple(problem.n_states[nodes].tolist())))
+    model.SetUB(most)
     answer = model.Solve(timeLimit=math.ceil(limit))
     seconds = time.perf_counter() - start
     if answer is None:

@@ -9,12 +9,12 @@ Run: ``python examples/denoise.py``
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import maxsum as ms
 
 SIZE, NOISE, SMOOTHNESS = 32, 0.7, 1.2
-SHADES = " .o#"
 
 
 def picture() -> np.ndarray:
@@ -35,13 +35,24 @@ def main() -> None:
     result = ms.solve(problem, time_limit=20)
     assert result.labels is not None and result.certificate is not None
     thresholded, labelling = unary.argmax(axis=2), result.labels.reshape(truth.shape)
-    for noisy, clean in zip(thresholded, labelling, strict=True):
-        print("".join(SHADES[k] for k in noisy), "|", "".join(SHADES[k] for k in clean))
     print(
         f"pixels right: {(thresholded == truth).mean():.1%} by thresholding, {(labelling == truth).mean():.1%} by the labelling"
     )
     print(result.message)
     print(result.verify(problem))
+
+    panels = {
+        "noisy": pixels,
+        "thresholds": thresholded,
+        "the labelling": labelling,
+        "truth": truth,
+    }
+    _, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
+    for ax, (title, own) in zip(axes, panels.items(), strict=True):
+        ax.imshow(own, cmap="gray" if title == "noisy" else "viridis")
+        ax.set_title(title)
+        ax.set_axis_off()
+    plt.savefig("denoise.png", dpi=80)
 
 
 if __name__ == "__main__":

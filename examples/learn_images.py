@@ -9,6 +9,7 @@ Run: ``python examples/learn_images.py``
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import maxsum as ms
@@ -37,14 +38,26 @@ def main() -> None:
     print("tables:", net.coef_blocks_["edges"].round(2).tolist())
 
     new, truth = [image for image, _ in test], [own for _, own in test]
-    for noisy, clean in zip(new[0][:, :, 0] > 0.5, net.predict(new)[0] == "disc", strict=True):
-        print("".join(".#"[int(k)] for k in noisy), "|", "".join(".#"[int(k)] for k in clean))
     alone = np.mean([(image[:, :, 0] > 0.5) == (own == "disc") for image, own in test])
-    print(f"pixels right in new images: {alone:.1%} by thresholding, {net.score(new, truth):.1%} by the labelling")
+    print(
+        f"pixels right in new images: {alone:.1%} by thresholding, {net.score(new, truth):.1%} by the labelling"
+    )
 
     result, problem = net.predict_result(new)[0], net.problems(new)[0]
     assert result.labels is not None and result.certificate is not None
     print(result.verify(problem))
+
+    panels = {
+        "new image": new[0][:, :, 0],
+        "threshold": new[0][:, :, 0] > 0.5,
+        "learned": net.predict(new)[0] == "disc",
+    }
+    _, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
+    for ax, (title, own) in zip(axes, {**panels, "truth": truth[0] == "disc"}.items(), strict=True):
+        ax.imshow(own, cmap="gray")
+        ax.set_title(title)
+        ax.set_axis_off()
+    plt.savefig("learn_images.png", dpi=80)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ SLOW = (
         "factors",
         "amn",
         "memory",
+        "asked-latent",
         "asked-partial",
         "asked-trees",
         "asked-confidence",

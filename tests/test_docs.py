@@ -30,7 +30,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     for number, (kind, block) in enumerate(blocks):
         if kind == "python":
-            exec(compile(block, f"{page.name}, block {number}", "exec"), names)
+            exec(compile(block, f"{page.name}, block {number}", "exec", dont_inherit=True), names)
         else:
             run_commands(block)
     assert len(names) > 2
@@ -55,6 +55,11 @@ def test_links_lead_to_pages_and_headings(page):
             headings = re.findall(r"^#+ (.+)$", found.read_text(encoding="utf-8"), flags=re.MULTILINE)
             slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
             assert anchor in slugs, f"{named(page)} links to {target}, which is not among {sorted(slugs)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_no_merge_was_left_open(page):
+    assert not re.search(r"^(<{7}|={7}|>{7})( |$)", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 def test_the_site_lists_every_page():

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .core.errors import InvalidSampleError, NotFittedError
+from .core.errors import InvalidParameterError, InvalidSampleError, NotFittedError
 from .core.parameters import OneOf, Real, check_value
 
 __all__ = ["LabelSets", "threshold"]
@@ -161,6 +161,10 @@ class LabelSets:
         """What each label of each node loses; any function of a sample will do for the guarantee."""
         if self.by == "losses":
             return [_middle(own) for own in self.estimator.predict_max_marginals(X)]
+        if getattr(self.estimator, "_kind", "") == "columns":
+            raise InvalidParameterError(
+                f"by is {self.by!r} beside columns that have classes of their own, wanted by='losses': their probabilities are a table each."
+            )
         found = self.estimator.predict_proba(X)
         if isinstance(found, np.ndarray):  # rows of a table: one node with several classes, or a node a label
             found = (

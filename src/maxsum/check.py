@@ -86,6 +86,9 @@ FORMS = {
     "elimination": {"nodes": "i4 N 0:N", "separator_ptr": "i8 N+1 |S", "separators": "i4 S 0:N", "tables": "f8 L low"},
     "search": {"parent": "i X", "node": "i X", "label": "i X", "relation": "i X 0:4", "message_set": "i X -1:Y", "ptr": "i Y+1 |Z",
                "index": "i Z", "value": "f Z", "passes": "i X 0:256", "effort": "i X 0:27", "level": "f8 - any"},
+    "cores": {"edge": "f8 2,E,K", "clique": "f8 M,K", "core_ptr": "i8 R+1 |W", "core_nodes": "i4 W 0:N", "core_labels": "i4 W 0:K",
+              "box_ptr": "i8 R+1 |X", "parent": "i X", "node": "i X", "label": "i X", "relation": "i X 0:4", "message_set": "i X -1:Y",
+              "ptr": "i Y+1 |Z", "index": "i Z", "value": "f Z", "passes": "i X 0:256", "effort": "i X 0:27", "level": "f8 R any"},
     "quadratic": {"edge": "f8 2,E,K", "mu": "f8 N,K"},
 }  # fmt: skip
 FACTORED = (
@@ -730,7 +733,12 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     proven = Lifted(problem) if form.startswith("lifted-") else problem  # what the proof is about
     form, common = form.removeprefix("lifted-"), {name: own for name, own in a.items() if name in COMMON}
     members = FORMS[form] | ({"factor": "f8 G,K"} if form == "messages" and proven.factors else {})
-    proof = checked({name: own for name, own in a.items() if name not in COMMON}, members, proven.sizes, "passes effort level")
+    proof = checked(
+        {name: own for name, own in a.items() if name not in COMMON},
+        members,
+        proven.sizes,
+        "" if form == "cores" else "passes effort level",
+    )
     a = checked(common, COMMON, problem.sizes, "labels guarantee") | proof
     version, y, claimed, upper = int(a["answer"]), a.get("labels"), float(a["score"]), float(a["bound"])
     need(version in (1, 2) and (version == 2) == ("guarantee" in a), "the answer is not of version 1, or 2 with a guarantee.")
@@ -751,6 +759,8 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
         bound = by_cycles(proven, a)
     elif form == "search":
         bound = by_search(proven, a, score, tolerance, upper)
+    elif form == "cores":
+        bound = by_cores(proven, a)
     else:
         bound = by_elimination(proven, a) if form == "elimination" else by_tangent(proven, a)
     if problem.whole_numbers and math.isfinite(bound):
@@ -763,7 +773,7 @@ def check_answer(problem_path: str, answer_path: str) -> list[Claim]:
     best = next(own for own in proves if proves[own])
     need(version == 1 or word in proves, f"the guarantee is {word!r}, wanted one of {', '.join(proves)}.")
     same = claimed == score or (feasible and math.isfinite(claimed) and abs(Fraction(claimed) - score) <= room)
-    room += tolerance if form == "search" and optimal else 0  # boxes may be closed with other messages than ours
+    room += tolerance if form in ("search", "cores") and optimal else 0  # boxes may be closed with other messages than ours
     below: bool | None = bound <= upper or (math.isfinite(upper) and math.isfinite(bound) and bound <= Fraction(upper) + room)
     if any(name in a and a[name].any() for name in ("passes", "effort")):  # what our replay does not reach may still be true
         below = below or (None if score <= upper else False)
@@ -839,6 +849,43 @@ def cut_out(left: Problem, part: np.ndarray, inner: np.ndarray, messages: np.nda
     Terms.__init__(own, edges, left.states[part], node, lambda e: left.edge(int(inner[e])), ([], left.reward[:0]))
     own.offset = 0.0
     return own
+
+
+def by_cores(problem: Problem, a: Arrays) -> Value:
+    """Section "Cores": messages outside, and a search of its own inside each of some disjoint sets of nodes."""
+    need(not len(problem.cliques), "a search of cores is for problems without cliques.")
+    messages, domain = a["edge"].reshape(-1, problem.size), problem.arc_consistent(problem.allowed)
+    tops, inside, free, loose = (
+        problem.tops(messages, domain),
+        Fraction(0),
+        problem.states > 0,
+        np.ones(problem.n_edges, dtype=bool),
+    )
+    for c, (first, last) in enumerate(pairwise(a["core_ptr"].tolist())):
+        part, y, boxes = a["core_nodes"][first:last], a["core_labels"][first:last], slice(*a["box_ptr"][c : c + 2].tolist())
+        need(
+            len(part) and (np.diff(part) > 0).all() and free[part].all(),
+            f"core {c} is not in order, or shares a node with another.",
+        )
+        inner, border = np.isin(problem.edges, part).all(axis=1).reshape(-1), np.isin(problem.ends, part)
+        free[part], loose[inner], border = False, False, border & ~np.concatenate([inner, inner])
+        core = cut_out(problem, part, np.flatnonzero(inner), messages, domain)
+        core.whole_numbers = problem.whole_numbers and bool((messages[border] == np.floor(messages[border])).all())
+        values = core.values(y) if (y < core.states).all() else None
+        need(values is not None, f"the labels of core {c} are forbidden, or not labels of its nodes.")
+        tree = {name: a[name][boxes] for name in ("parent", "node", "label", "relation", "message_set", "passes", "effort")}
+        used = tree["message_set"][tree["message_set"] >= 0]
+        need(len(used), f"core {c} has no messages.")
+        low, high = a["ptr"][[used.min(), used.max() + 1]].tolist()
+        tree |= {"level": a["level"][c], "ptr": a["ptr"] - low, "index": a["index"][low:high], "value": a["value"][low:high]}
+        bound = by_search(core, tree, core.total(values), Fraction(0), math.inf)
+        inside += math.floor(bound) if core.whole_numbers else bound
+    if tops is None:
+        return -math.inf
+    return (
+        problem.total([[x for x, own in zip(tops[i], kept, strict=True) if own] for i, kept in ((0, free), (1, loose))])
+        + inside
+    )
 
 
 def by_elimination(problem: Problem, a: Arrays) -> Value:

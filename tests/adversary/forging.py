@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from factories.cores import proof_by_cores
 
 import maxsum as ms
 from maxsum.core.certificates.base import Certificate
@@ -44,11 +45,14 @@ def forged_certificates(rng: np.random.Generator) -> Iterator[tuple[str, ms.Prob
             result = solver.solve(problem)
             if result.certificate is None:
                 continue
-            for _ in range(6):
+            proofs = [result.certificate] * 6
+            if name == "BranchAndBound" and not len(problem.cliques) and not len(problem.factors):
+                proofs += [proof for _ in range(2) if (proof := proof_by_cores(rng, problem, 40)) is not None] * 3
+            for proof in proofs:
                 labels = (
                     result.labels if rng.random() < 0.5 and result.labels is not None else finite[rng.integers(len(finite))]
                 )
-                yield f"{kind}, {name}", problem, scores, np.array(labels, dtype=np.int32), forge(rng, result.certificate)
+                yield f"{kind}, {name}", problem, scores, np.array(labels, dtype=np.int32), forge(rng, proof)
 
 
 def forge(rng: np.random.Generator, certificate: Certificate) -> Certificate:
@@ -68,10 +72,10 @@ def _changed(rng: np.random.Generator, value: Any) -> Any:
     if isinstance(value, tuple) and value:
         items = list(value)
         at = int(rng.integers(len(items)))
-        if rng.random() < 0.2:
+        if rng.random() < 0.2 and not hasattr(value, "_fields"):
             return tuple(items[::-1])
-        items[at] = _changed(rng, items[at])
-        return tuple(items)
+        items[at] = forge(rng, items[at]) if isinstance(items[at], Certificate) else _changed(rng, items[at])
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if isinstance(value, int):
         return int(rng.choice([-2, -1, 0, 1, value + 1, value - 1, 10**6]))
     if isinstance(value, float):

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from factories.cores import result_by_cores
 from factories.factors import factor_problem
 from reference.rational import every_score, exact_score
 
@@ -27,7 +28,7 @@ from maxsum.core.certificates.answers import save_answer
 from maxsum.storage import save_training
 from maxsum.storage.format import FILE
 
-SOLVERS = ("TreeDP", "JunctionTree", "TRWS", "BranchAndBound", "QPRelaxation", "LinearProgram", "ICM", "Exhaustive")
+SOLVERS = ("TreeDP", "JunctionTree", "TRWS", "BranchAndBound", "QPRelaxation", "LinearProgram", "ICM", "Exhaustive", "cores")
 ROOM = (
     1e-7  # a claim that is false by less than this, relative to the numbers, is not called a lie: room of the verdicts is below
 )
@@ -101,8 +102,10 @@ def tampered_answers(rng: np.random.Generator, folder: Any = None) -> Iterator[C
             best = best_score(problem)
             for solver in rng.permutation(SOLVERS)[:3]:
                 try:
-                    result = ms.solve(problem, str(solver))
+                    result = _solved(rng, problem, str(solver))
                 except ms.MaxsumError:
+                    continue
+                if result is None:
                     continue
                 save_answer(paths[1], result)
                 yield Case(paths, False, f"{solver}: as written")
@@ -117,6 +120,13 @@ def tampered_answers(rng: np.random.Generator, folder: Any = None) -> Iterator[C
                     np.savez(paths[1].open("wb"), **members)
                     yield from _other_problems(rng, paths, members, str(solver))
                     problem.save(paths[0])
+
+
+def _solved(rng: np.random.Generator, problem: ms.Problem, solver: str) -> ms.Result | None:
+    """The answer of a solver; of random cores, where the problem has no cliques and factors."""
+    if solver != "cores":
+        return ms.solve(problem, solver)
+    return None if len(problem.cliques) or len(problem.factors) else result_by_cores(rng, problem)
 
 
 def _other_problems(

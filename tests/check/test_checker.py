@@ -28,7 +28,7 @@ from maxsum.storage import save_training
 from maxsum.storage.format import FILE
 
 ROOT = Path(__file__).parents[2]
-N_ANSWERS, N_MODELS = len(seeds(400)), max(90, len(seeds(200)))
+N_ANSWERS, N_MODELS = len(seeds(600)), max(90, len(seeds(200)))
 
 
 def code_of(*paths) -> int:

@@ -44,7 +44,8 @@ TAKES = {
     "SmoothedLP": ("smoothed",),
     "ProjectedQuasiNewton": ("likelihood", "bound"),
     "MaximumLikelihood": ("likelihood", "bound"),
-    "OrthantWise": (),  # penalties of absolute values, which have other minima: tests/learning/test_penalties.py
+    "ProximalQuasiNewton": (),  # penalties of absolute values, which have other minima: tests/learning/test_penalties.py
+    "PenalisedCuttingPlane": (),  # as well: tests/learning/test_penalised_hinge.py
     "ShardAscent": ("shards",),
 }
 REFUSED = {("RegionBundle", "supermodular"), ("FactorAscent", "supermodular")}
@@ -68,7 +69,8 @@ BAD: dict[str, list[dict[str, Any]]] = {
     "ProjectedQuasiNewton": [{"memory": 0}, {"inner": 0}, {"gradient_tol": -1.0}],
     "MaximumLikelihood": [{"memory": 0}],
     "SmoothedLP": [{"memory": 0}],
-    "OrthantWise": [{"memory": 0}],
+    "ProximalQuasiNewton": [{"memory": 0}],
+    "PenalisedCuttingPlane": [],
     "ShardAscent": [{"width": 0}],
 }
 GRAPHS = {"chain": ms.Graph.chain(3), "triangle": ms.Graph.from_edges([(0, 1), (1, 2), (2, 0)])}

@@ -16,7 +16,7 @@ from reference.seeds import seeds
 import maxsum as ms
 from maxsum.core.certificates.base import EliminationCertificate, MessageCertificate
 from maxsum.core.certificates.exact import ExactTerms, exact_score, lowest_exponent, to_float_up, to_integers
-from maxsum.core.certificates.scale import tolerance, variation
+from maxsum.core.certificates.scale import _at_factors, tolerance, variation
 from maxsum.inference import ICM, TRWS, BranchAndBound, JunctionTree
 
 families = pytest.mark.parametrize("family", [name for name in FAMILIES if name != "large"])
@@ -248,3 +248,25 @@ def test_large_terms_that_cancel_excuse_no_gap() -> None:
     for y in itertools.product(range(3), repeat=3):
         labels = np.array(y, dtype=np.int32)
         assert tolerance(moved, labels) < 1e-6
+
+
+def test_factors_with_tables_of_their_own_count_each_of_their_numbers_once() -> None:
+    """Distances at stacked tables (equal numbers, forbidden ones, two shapes) are those of a loop over the factors."""
+    for seed in seeds(12):
+        rng = np.random.default_rng(seed)
+        n, factors = 40, []
+        for i in range(n - 2):
+            shape = (3, 3, 3) if i % 3 else (3, 3)
+            table = rng.normal(size=shape).round(int(rng.integers(0, 4)))
+            if i % 5 == 0:
+                table.ravel()[rng.integers(0, table.size, 2)] = -np.inf
+            factors.append((tuple(range(i, i + len(shape))), table))
+        problem = ms.Problem(ms.Graph.from_edges([], n), rng.normal(size=(n, 3)), factors=factors)
+        labels = rng.integers(0, 3, size=n)
+        wanted = []
+        for nodes, table in factors:
+            here = table[tuple(labels[list(nodes)])]
+            values = sorted({x for x in table.ravel().tolist() if np.isfinite(x) and x != here})
+            distances = sorted(abs(x - here) for x in values)
+            wanted.append(distances[int(0.05 * len(distances))] if np.isfinite(here) else np.inf)
+        assert _at_factors(problem, labels) == pytest.approx(np.array(wanted), rel=1e-12)

@@ -97,7 +97,7 @@ def test_forms_of_tables_agree() -> None:
 
 
 def test_tables_by_edge_type() -> None:
-    graph = Graph.grid(2, 2, connectivity=8, edge_types="direction")
+    graph = Graph.grid(2, 2, connectivity=8, edge_types="directions")
     bank = np.arange(16.0).reshape(4, 2, 2)
     problem = Problem(graph, np.zeros((4, 2)), tables=bank)
     assert problem.edge_table.tolist() == [0, 0, 1, 1, 2, 3]

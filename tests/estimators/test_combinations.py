@@ -36,7 +36,8 @@ def test_the_page_knows_all_surrogates() -> None:
     assert {name for _, names, _ in TOLD.values() for name in names} == set(LEARNERS) - {
         "SubsetAscent",
         "ShardAscent",
-        "OrthantWise",
+        "ProximalQuasiNewton",
+        "PenalisedCuttingPlane",
     }
 
 

@@ -80,6 +80,7 @@ EFFECTS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "edge_features": ({"potentials": "general"}, "contrast", size),
     "guide": ({"potentials": "general", "edge_features": "contrast"}, [1], lambda net, X: net.n_features_in_),
     "gamma": ({"edge_features": "contrast"}, 0.3, lambda net, X: net.gamma_),
+    "n_hidden": ({}, 2, size),
     "order": ({}, 2, size),
     "label_graph": ({}, "none", size),
     "Cs": ({}, [0.1, 1.0, 5.0], lambda net, X: np.shape(net.Cs_)),
@@ -100,6 +101,7 @@ SEEN_ELSEWHERE = {
 # On label sets the default learner has no order to draw, and pairs of labels in general tables are what is learned.
 OTHERWISE: dict[tuple[str, str], tuple[dict[str, Any], Any, Any]] = {
     ("MultiLabelClassifier", "oracle"): ({"learner": "BlockFrankWolfe"}, "Exhaustive", lambda net, X: net.result_.message),
+    ("MultiLabelClassifier", "forbidden"): ({}, [], lambda net, X: len(net.weights_)),  # pairs: test_columns.py
     ("MultiLabelClassifier", "loss"): ({}, [[0.0, 5.0], [1.0, 0.0]], weights),
     ("MultiLabelClassifier", "solver"): ({}, "ICM", lambda net, X: net.predict_result(X)[0].solver),
 }

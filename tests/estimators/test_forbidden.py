@@ -208,3 +208,10 @@ def test_labels_of_any_kind():
 def test_symmetric_tables_forbid_both_orders():
     rules = Neighbours.of([("x", "y")], ["x", "y"], 1, symmetric=True)
     assert rules.pairs.tolist() == [[[False, True], [True, False]]]
+
+
+def test_a_list_of_pairs_is_read_back_from_a_file(tmp_path):
+    net = ms.SequenceLabeler(forbidden=[("b", "a")]).fit([np.eye(2)], [["a", "b"]])
+    ms.save_model(net, tmp_path / "m.maxsum")
+    other = ms.load_model(tmp_path / "m.maxsum")
+    assert [list(own) for own in other.forbidden] == [["b", "a"]] and other.predict([np.eye(2)])[0].tolist() == ["a", "b"]

@@ -21,7 +21,7 @@ def test_a_volume_is_labelled_as_its_graph(tmp_path):
     X, y = volumes(6)
     seg = ms.GridLabeler("supermodular", dimensions=3, bias=True, C=5.0, edge_types="directions", edge_features="contrast")
     seg.fit(X[:4], y[:4])
-    graph = ms.Graph.grid((3, 5, 4), edge_types="direction")
+    graph = ms.Graph.grid((3, 5, 4), edge_types="directions")
     u, v = graph.edges.T
     samples = [
         ms.GraphSample(x, graph, np.stack([np.ones(len(u)), np.exp(-seg.gamma_ * (x.ravel()[u] - x.ravel()[v]) ** 2)], axis=1))
@@ -52,7 +52,7 @@ def test_offsets_in_place_of_neighbours(tmp_path):
     y = [random.integers(0, 2, size=(4, 6)) for _ in range(4)]
     X = [(own + 0.5 * random.normal(size=own.shape))[..., None] for own in y]
     seg = ms.GridLabeler("potts", C=3.0, offsets=OFFSETS, edge_types="directions", bias=True).fit(X, y)
-    samples = [ms.GraphSample(x, ms.Graph.grid((4, 6), offsets=OFFSETS, edge_types="direction")) for x in X]
+    samples = [ms.GraphSample(x, ms.Graph.grid((4, 6), offsets=OFFSETS, edge_types="directions")) for x in X]
     net = ms.GraphLabeler("potts", C=3.0, bias=True).fit(samples, y)
     assert seg.weights_.tobytes() == net.weights_.tobytes()
     assert [name for name in seg.coef_blocks_ if "edges" in name] == ["edges[horizontal]", "edges[vertical]", "edges[(2, -1)]"]

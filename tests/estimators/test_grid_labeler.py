@@ -43,7 +43,7 @@ def test_it_learns_and_keeps_shapes():
 
 def test_it_is_the_graph_labeler_on_grids():
     X, y = images(4)
-    samples = [ms.GraphSample(x, ms.Graph.grid(*x.shape[:2], 8, "direction")) for x in X]
+    samples = [ms.GraphSample(x, ms.Graph.grid(*x.shape[:2], 8, "directions")) for x in X]
     net = ms.GraphLabeler(C=5.0, tol=0.02).fit(samples, y)
     seg = ms.GridLabeler(C=5.0, tol=0.02, connectivity=8, edge_types="directions").fit(X, y)
     assert seg.weights_.tobytes() == net.weights_.tobytes()

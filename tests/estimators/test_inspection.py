@@ -126,3 +126,35 @@ def test_the_forms_of_crfsuite_are_the_same_features():
 def test_other_forms_are_refused_with_their_place(node):
     with pytest.raises(InvalidSampleError, match="sample 0, node 1"):
         ms.SequenceLabeler().fit([[{"a": "x"}, node]], [["N", "V"]])
+
+
+def test_explain_is_top_features_and_transitions_in_one_table():
+    net = ms.SequenceLabeler(C=5.0, bias=True, forbidden=[("N", "D")]).fit(WORDS, TAGS)
+    rows = net.explain(2, as_frame=False)
+    for label in "DNV":
+        nodes = [(own["with"], own["weight"]) for own in rows if own["part"] == "nodes" and own["label"] == label]
+        assert nodes == net.top_features(label, 2) + net.top_features(label, 2, smallest=True)[::-1]
+    table = net.transitions()
+    pairs = [(own["label"], own["with"], own["weight"]) for own in rows if own["part"] == "edges"]
+    assert all(table["DNV".index(a), "DNV".index(b)] == weight for a, b, weight in pairs)
+    assert pairs[0][2] == table.max() and pairs[-1] == ("N", "D", -np.inf) and len(pairs) == 4
+
+
+def test_explain_names_what_every_estimator_has():
+    Y = np.array([[0, 1, 0], [1, 1, 0], [1, 0, 1], [0, 0, 1]] * 3)
+    net = ms.MultiLabelClassifier(C=5.0).fit(RNG.normal(size=(12, 2)), Y)
+    rows = net.explain(as_frame=False)
+    assert {own["with"] for own in rows if own["part"] == "nodes"} == {"x0", "x1", "bias"}
+    assert {own["label"] for own in rows if own["part"] == "edges"} == {"0-1", "0-2", "1-2"}
+    single = ms.MultiLabelClassifier(C=5.0).fit(RNG.normal(size=(12, 2)), Y[:, 0])
+    assert {own["label"] for own in single.explain(as_frame=False)} == {0, 1}
+    images = [np.array([[0, 1], [0, 1]]), np.array([[1, 1], [0, 0]])]
+    seg = ms.GridLabeler(edge_types="directions", C=10.0).fit(images, images)
+    assert {own["part"] for own in seg.explain(as_frame=False)} == {"nodes", "edges[horizontal]", "edges[vertical]"}
+
+
+def test_explain_is_a_frame_where_pandas_is(monkeypatch):
+    net = ms.SequenceLabeler(C=5.0).fit(WORDS, TAGS)
+    pd = pytest.importorskip("pandas")
+    found = net.explain()
+    assert isinstance(found, pd.DataFrame) and found.to_dict("records") == net.explain(as_frame=False)

@@ -144,3 +144,27 @@ def test_what_does_not_go_together(options, error, words_):
     X, _, told = words(4)
     with pytest.raises(error, match=words_):
         ms.SequenceLabeler(**{"unknown": "infer", "classes": [0, 1, 2], **options}).fit(X, told)
+
+
+def test_completed_labels_are_trained_on_as_if_given():
+    X, y, _ = words(30, 1)
+    rng = np.random.default_rng(0)
+    told = [
+        [int(k) if rng.random() < 0.5 else {int(k), (int(k) + 1) % 3} if rng.random() < 0.5 else -1 for k in own] for own in y
+    ]
+    options = dict(classes=[0, 1, 2], tol=1e-4, C=0.3)
+    inferred = ms.SequenceLabeler(unknown="infer", **options).fit(X, told)
+    net = ms.SequenceLabeler(unknown="complete", **options).fit(X, told)
+    assert net.result_.extra["latent"] == inferred.result_.extra["latent"]
+    labels = [inferred.predict([x], observed=[row])[0] for x, row in zip(X, told, strict=True)]
+    for j, own in enumerate(labels):
+        np.testing.assert_array_equal(net.objective_.model.truth(j), own)
+    given = ms.SequenceLabeler(**options).fit(X, labels)
+    np.testing.assert_allclose(net.result_.objective, given.result_.objective, rtol=2e-4)
+    value = 0.5 * net.weights_ @ net.weights_
+    for problem, truth in zip(net.problems(X), labels, strict=True):
+        every = [np.array(z) for z in itertools.product(range(3), repeat=4)]
+        value += net.C * (max(problem.score(z) + (z != truth).sum() for z in every) - problem.score(truth))
+    np.testing.assert_allclose(net.result_.objective, value, rtol=1e-6)
+    net.result_.verify(net.objective_)
+    assert "as if they were given" in net.result_.message

@@ -54,7 +54,7 @@ def assert_same(a, b):
 
 def npz_cases():
     rng = np.random.default_rng(5)
-    grid = ms.Graph.grid(3, 4, edge_types="direction")
+    grid = ms.Graph.grid(3, 4, edge_types="directions")
     one = ms.Problem(ms.Graph.chain(2), [[0.1, -0.0], [1e-310, 1e99]], np.eye(2))
     return {
         "general": general(1, cliques=(3, 2)),

@@ -111,3 +111,11 @@ def test_threads_get_the_same_answers():
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda case: Toulbar2(time_limit=60).solve(case.problem).score, cases))
     assert together == alone
+
+
+@installed
+def test_ternary_tables_without_a_known_cost_do_not_end_its_process(data_folder):
+    """Without an upper bound toulbar2 ended by a segmentation fault on this file and nine others."""
+    problem = ms.read_problem(data_folder / "uai2014" / "MAP" / "Promedas_55.uai.xz", evidence="auto")
+    result = Toulbar2(time_limit=20).solve(problem)
+    assert result.score == pytest.approx(-29.2783796, abs=1e-6) and "claim" in result.message

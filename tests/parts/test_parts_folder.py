@@ -32,7 +32,7 @@ def test_the_parts_are_the_problem(tmp_path, size, own_tables):
 
 
 @pytest.mark.parametrize("connectivity", [4, 8])
-@pytest.mark.parametrize("edge_types", ["tied", "direction"])
+@pytest.mark.parametrize("edge_types", ["tied", "directions"])
 def test_a_grid_in_strips_is_the_grid(tmp_path, connectivity, edge_types):
     rng = np.random.default_rng(0)
     unary, graph = rng.normal(size=(9, 5, 3)), ms.Graph.grid(9, 5, connectivity, edge_types)
@@ -47,7 +47,7 @@ def test_a_grid_in_strips_is_the_grid(tmp_path, connectivity, edge_types):
 
 
 def test_one_table_serves_all_directions(tmp_path):
-    parts = write_grid([np.zeros((1, 3, 2))] * 2, tmp_path / "a", tables=np.eye(2), edge_types="direction")
+    parts = write_grid([np.zeros((1, 3, 2))] * 2, tmp_path / "a", tables=np.eye(2), edge_types="directions")
     assert parts.problem().score(np.zeros(6, dtype=int)) == 7
 
 

@@ -408,3 +408,12 @@ def test_unfitted_and_edgeless_models_have_no_tables():
     X, y = [[0.0], [1.0], [2.0]], [0, 1, 1]
     with pytest.raises(InvalidSampleError, match="no pairwise weights"):
         plot_pairwise(ms.MultiLabelClassifier().fit(X, y))
+
+
+def test_forbidden_pairs_leave_the_scale_to_the_others():
+    X, y = [[{"w": "a"}, {"w": "b"}, {"w": "c"}]] * 2, [["B-X", "I-X", "O"]] * 2
+    net = ms.SequenceLabeler(C=10.0, forbidden="bio").fit(X, y)
+    weights = net.transitions()
+    assert np.isneginf(weights).any()
+    picture = np.atleast_1d(plot_pairwise(net)).ravel()[0].get_images()[0]
+    assert picture.get_clim()[1] == pytest.approx(np.abs(weights[np.isfinite(weights)]).max())

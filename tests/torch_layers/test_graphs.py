@@ -49,7 +49,7 @@ def same(value, wanted, inputs):
 @pytest.mark.parametrize("neighbours", [4, 8])
 @pytest.mark.parametrize("kind", losses())
 def test_grids_are_those_of_enumeration(kind, neighbours, potentials):
-    layer = shuffled(kind(K, "grid", potentials, neighbours=neighbours, edge_types="direction"))
+    layer = shuffled(kind(K, "grid", potentials, neighbours=neighbours, edge_types="directions"))
     scores, labels = images()
     table, edges, each = layer.pairwise(), EDGES[neighbours], []
     kinds = [0] * 4 + [1] * 3 + [2] * 2 + [3] * 2

@@ -156,7 +156,7 @@ def test_chains_to_an_estimator_and_a_file(potentials, tmp_path):
     assert problem.score(found[0].numpy()) == pytest.approx(found.score[0])
 
 
-@pytest.mark.parametrize(("neighbours", "edge_types"), [(4, "tied"), (8, "direction")])
+@pytest.mark.parametrize(("neighbours", "edge_types"), [(4, "tied"), (8, "directions")])
 def test_grids_to_an_estimator(neighbours, edge_types):
     layer = shuffled(StructuredHinge(2, "grid", "potts", neighbours=neighbours, edge_types=edge_types))
     scores = torch.randn(2, 2, 4, 5, dtype=torch.float64)
@@ -182,7 +182,7 @@ def test_what_an_estimator_cannot_hold_is_refused():
 
 
 def test_grids_with_offsets_of_their_own_go_both_ways():
-    layer = StructuredHinge(K, "grid", neighbours=[(0, 2), (1, -1)], edge_types="direction").double()
+    layer = StructuredHinge(K, "grid", neighbours=[(0, 2), (1, -1)], edge_types="directions").double()
     with torch.no_grad():
         layer.pairwise.weight.copy_(torch.randn_like(layer.pairwise.weight))
     estimator, scores = layer.to_estimator(), torch.randn(1, K, 3, 4, dtype=torch.float64)

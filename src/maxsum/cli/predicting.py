@@ -63,7 +63,7 @@ def _labels(estimator: Any, X: Any, results: Sequence[Result]) -> Any:
             raise InvalidSampleError(f"sample {j} has no labelling ({result.message}).")
     if hasattr(estimator, "graph_"):
         labels = np.array([result.labels for result in results])
-        return labels.astype(np.int64) if estimator._kind == "multilabel" else estimator.classes_[labels[:, 0]]
+        return estimator._in_form(labels)
     found = []
     for sample, result in zip(estimator._new(X), results, strict=True):
         own = estimator._outside(sample, result.labels)

@@ -140,8 +140,8 @@ def strictly_trivial_messages(problem: Problem, messages: Any = None, tol: float
     non-maximal one after another by moving half of the missing amount,
 
     .. math::
-        \varphi_{tt'}(k) \mathrel{+}= \tfrac12\big[\max g^\varphi_{tt'} - \max_l g^\varphi_{tt'}(k, l)\big], \qquad
-        \varphi_{t't}(l) \mathrel{-}= \tfrac12\big[\max q^\varphi_{t'} - q^\varphi_{t'}(l)\big],
+        \varphi_{tt'}(k) \leftarrow \varphi_{tt'}(k) + \tfrac12\big[\max g^\varphi_{tt'} - \max_l g^\varphi_{tt'}(k, l)\big], \qquad
+        \varphi_{t't}(l) \leftarrow \varphi_{t't}(l) - \tfrac12\big[\max q^\varphi_{t'} - q^\varphi_{t'}(l)\big],
 
     which leaves all other maximal and non-maximal ones as they are. For a forest or a supermodular problem with a unique
     solution what remains is that solution.

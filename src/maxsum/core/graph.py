@@ -160,7 +160,7 @@ class Graph:
         connectivity : int, optional
             Neighbours of an inner node: 4 (default) or 8 in images, 6 (default), 18 or 26 in volumes; those whose offsets have one entry other than 0, then
             two, and so on.
-        edge_types : {"tied", "direction"}
+        edge_types : {"tied", "directions"}
             One type for all edges, or one per offset (in images horizontal 0, vertical 1, diagonals 2 and 3).
         offsets : array-like of int, shape (n_offsets, n_dimensions), optional
             Steps to neighbours in place of ``connectivity``; a step and its opposite are one.
@@ -175,8 +175,8 @@ class Graph:
         [[0, 2], [1, 3], [2, 4]]
         """
         shape = _grid_shape(height, width)
-        if edge_types not in ("tied", "direction"):
-            raise InvalidGraphError(f'Graph.grid: edge_types is {edge_types!r}, wanted "tied" or "direction".')
+        if edge_types not in ("tied", "directions"):
+            raise InvalidGraphError(f'Graph.grid: edge_types is {edge_types!r}, wanted "tied" or "directions".')
         n_nodes = _check_size(prod(shape), "Graph.grid")
         steps = grid_offsets(len(shape), connectivity, offsets)
         _check_room(n_nodes * (12 * len(steps) + 4))
@@ -229,6 +229,11 @@ class Graph:
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             hint = " For a (2, n_edges) array use Graph.from_edge_index." if pairs.ndim == 2 and len(pairs) == 2 else ""
             raise InvalidGraphError(f"edges have shape {pairs.shape}, wanted (n_edges, 2).{hint}")
+        if pairs.dtype.kind in "US" or (pairs.dtype.kind == "O" and any(isinstance(v, str) for v in pairs.flat)):
+            raise InvalidGraphError(
+                f"edges name nodes by strings such as {str(pairs.flat[0])!r}, wanted their numbers from 0: names, ends = np.unique(edges, "
+                "return_inverse=True), then Graph.from_edges(ends.reshape(-1, 2), len(names)); names is the order of the nodes."
+            )
         if pairs.dtype.kind not in "iu":
             raise InvalidGraphError(
                 f"edges have dtype {pairs.dtype}, wanted integers; convert with edges.astype(int) if they are whole."

@@ -43,7 +43,7 @@ def _read(path: Path, limits: Limits) -> list[Sentence]:
     sentences: list[Sentence] = []
     sentence: Sentence = []
     known: dict[str, str] = {}
-    width = cells = 0
+    width, cells, tabs = 0, 0, False
     for number, line in lines(path, limits):
         columns = line.split()
         if not columns:
@@ -51,9 +51,10 @@ def _read(path: Path, limits: Limits) -> list[Sentence]:
                 sentences.append(sentence)
                 sentence = []
             continue
-        width = width or len(columns)
+        width, tabs = width or len(columns), tabs or "\t" in line
         if len(columns) != width:
-            raise ParseError(f"there are {len(columns)} columns, but {width} in the lines before.", str(path), number)
+            mixed = " Blanks separate columns as tabs do: write New_York." if "\t" in line or tabs else ""
+            raise ParseError(f"there are {len(columns)} columns, but {width} in the lines before.{mixed}", str(path), number)
         cells += width + 1
         if cells > limits.cells:
             raise ParseError(f"there are more than {limits.cells} entries; refused. Split the file.", str(path), number)
@@ -64,7 +65,7 @@ def _read(path: Path, limits: Limits) -> list[Sentence]:
 def conll_features(sentence: Sequence[Sequence[str]], window: int = 2) -> list[dict[str, Any]]:
     r"""The usual features of chunking, for `SequenceLabeler`.
 
-    At each token: words :math:`w_{-2}, \dots, w_2` and parts of speech :math:`p_{-2}, \dots, p_2` around it, pairs of adjacent
+    At each token: words :math:`w_{-2}, \ldots, w_2` and parts of speech :math:`p_{-2}, \ldots, p_2` around it, pairs of adjacent
     words that hold it, and pairs and triples of adjacent parts of speech in the window; marks at both ends of the sentence.
 
     Parameters

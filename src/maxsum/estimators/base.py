@@ -18,21 +18,22 @@ from ..core.parameters import Elsewhere, Flag, Maybe, OneOf, settings
 from ..core.problem import Problem
 from ..inference.base import Solver
 from ..learning.driver import Learner
-from ..learning.latent import Partial, informed
 from ..learning.learners.grow import TreeGrower
 from ..learning.result import LearningResult
 from ..models.bound import FORBIDDEN, BoundModel
 from ..models.convex import ConvexBound
 from ..models.features import Codes
 from ..models.graph_model import GraphModel
-from ..models.labels import encode_labels, induced, read_labels
+from ..models.labels import read_labels
 from ..models.sample import GraphSample
 from ..models.scaling import SCALE, Scaling, collapsed, very_different_scales
 from ..models.second_order import PairLayout
 from ..models.trees import TreeLayout
 from ..shards.dataset import ShardedDataset
-from .answers.confidence import label_numbers
+from .answers.confidence import RankedLabels, label_numbers
 from .answers.inspection import column_names, place_of
+from .latent.partial import partly_labelled
+from .latent.states import States, with_states
 from .memory import Size, chain_size, check_room, data_bytes, model_bytes, total
 from .pipeline import Bound, Data, MaxSumEstimator, Plan, best, labels_of
 from .settings import Settings, as_jobs
@@ -46,6 +47,7 @@ class Labeler(MaxSumEstimator):
     classes: Any
     scale: Any
     _coding: Rule | None
+    _states: States | None = None
 
     _parameters = settings(
         surrogate=Maybe(OneOf(*SURROGATES, "auto")),
@@ -53,7 +55,8 @@ class Labeler(MaxSumEstimator):
         symmetric=Flag(),
         scale=SCALE,
         classes=Elsewhere("None, or all labels that exist, as `bind` takes them"),
-        unknown=OneOf("drop", "infer"),
+        unknown=OneOf("drop", "infer", "complete"),
+        n_hidden=Elsewhere("whole numbers >= 1, of a dictionary by class; the classes are known to `fit`"),
         forbidden=Elsewhere(
             "None, 'bio', 'bioes', pairs of labels, or a dictionary of these, which the classes of the data decide"
         ),
@@ -158,6 +161,7 @@ class Labeler(MaxSumEstimator):
         layer : maxsum.torch.StructuredHinge
         """
         check_is_fitted(self, "model_")
+        self._refuse_states("to_torch", "a layer's loss is that of its labels")
         from importlib import import_module
 
         return import_module("maxsum.torch").from_estimator(
@@ -175,6 +179,7 @@ class Labeler(MaxSumEstimator):
             As in `fit`.
         """
         check_is_fitted(self, "model_")
+        self._refuse_states("predict_shards", "shards hold labels; predict(X) gives classes")
         from .sharded import predict_shards
 
         return predict_shards(self, X, folder, executor)
@@ -212,34 +217,49 @@ class Labeler(MaxSumEstimator):
         words = ""
         if surrogate.potentials(settings) is None:
             constrained = bound.data.factors is not None or bound.has_forbidden
-            if bound.n_labels == 2 and not bound.is_forest and not constrained and bound.data.f.min() >= 0:
+            two = bound.n_labels == 2 and not settings.has_states
+            if two and not bound.is_forest and not constrained and bound.data.f.min() >= 0:
                 bound = replace(model, potentials="supermodular").bind(samples, targets, declared)
                 words = "supermodular potentials, as two labels on graphs with cycles are then solved exactly; "
             else:
-                why = "no graph has a cycle" if bound.is_forest else "no smaller class is known to fit"
+                why = (
+                    "classes have hidden states"
+                    if settings.has_states
+                    else "no graph has a cycle"
+                    if bound.is_forest
+                    else "no smaller class is known to fit"
+                )
                 why = "pairs of labels are forbidden" if bound.has_forbidden else "samples have factors" if constrained else why
                 words = f"general potentials, as {why}; "
         partial = None
-        if settings.unknown == "infer":
+        if settings.unknown != "drop":
             bound, partial = partly_labelled(model, bound, coding, samples, targets, declared, told, weight)
-        bound = coding.named(bound)
+        plain = bound = coding.named(bound)
+        states = None
+        if settings.has_states:
+            states, bound, partial, settings = with_states(settings, plain, partial, weight)
         operators = sample_operators(spec, samples, targets, declared)
         found = (
             facts
-            | labels_known(bound, coding.rule)
-            | {"n_features_in_": _n_features_in(samples, bound), "labels_form_": form}
+            | labels_known(plain, coding.rule)
+            | {"_states": states, "n_features_in_": _n_features_in(samples, bound), "labels_form_": form}
             | self._feature_names(items)
         )
         return Bound(bound, weight, settings, found, None, operators, words, partial)
 
     def _doubts(self, plan: Plan, result: LearningResult, finished: bool) -> Iterable[str]:
-        """Features on very different scales; one label for all training data, of which samples are predicted until two labels differ."""
+        """One class; features on very different scales; one label for all training data, of which samples are predicted until two labels differ."""
         model = plan.bound
+        if type(model) is BoundModel and all(len(own) == 1 for own in model.classes):
+            yield (
+                f"all labels are {model.classes[0].tolist()[0]!r}, and so will be every prediction; wanted labels of two classes or more. If the data have "
+                "others that the training set lacks, say classes=[...]."
+            )
         if type(model) is not BoundModel or model.labels is None or isinstance(model.layout, (PairLayout, TreeLayout)):
             return
         if not hasattr(model.data.x, "tocsr"):
             yield very_different_scales([np.asarray(model.data.x)]) or ""
-        if finished and len(model.classes) == 1:
+        if finished and len(model.classes) == 1 and not plan.settings.has_states:
             said = (labels_of(best(model.problem(self.weights_, j)), j) for j in range(model.n_examples))
             yield collapsed(said, np.split(model.labels, model.data.node_ptr[1:-1]), model.classes[0].tolist()) or ""
 
@@ -288,7 +308,41 @@ class Labeler(MaxSumEstimator):
         return in_form(getattr(self, "labels_form_", ""), found)
 
     def _observed_labels(self, samples: list[GraphSample], observed: Any) -> list[np.ndarray]:
-        return allowed_labels(samples, observed, list(self.model_.classes), self._coding)
+        masks = allowed_labels(samples, observed, self._known_classes, self._coding)
+        return masks if self._states is None else [mask[:, self._states.owner] for mask in masks]
+
+    def _refuse_states(self, what: str, why: str) -> None:
+        """Refuse what is about labels of the model where these are hidden states."""
+        if self._states is not None:
+            raise InvalidParameterError(
+                f"{what} is for labels, which are hidden states in this model; wanted one with n_hidden=1: {why}."
+            )
+
+    def _weighted_labels(self) -> list[tuple[Any, int]]:
+        if self._states is None:
+            return super()._weighted_labels()
+        return [(label, t) for t, own in enumerate(self.model_.classes) for label in own.tolist()]
+
+    @property
+    def _known_classes(self) -> list[np.ndarray]:
+        """Classes of each node type, whose hidden states the labels of the model may be."""
+        classes = list(self.model_.classes)
+        return classes if self._states is None else [self._states.classes] * len(classes)
+
+    def predict_states(self, X: Any, solver: Solver | str | None = None) -> list[np.ndarray]:
+        """The hidden state of each node, its number 0, 1, ... within the class that `predict` gives; all 0 where classes have one.
+
+        Parameters
+        ----------
+        X : list
+            Samples, as in `fit`.
+        solver : Solver or str, optional
+            As in `predict`.
+        """
+        samples, states = self._new(X), self._states
+        found = self._labellings(samples, solver, warn=True)
+        place = np.zeros(self.model_.n_labels, dtype=np.int64) if states is None else states.place
+        return [place[own].reshape(sample.graph.shape or own.shape) for sample, own in zip(samples, found, strict=True)]
 
     def _predict(self, samples: list[GraphSample], solver: Solver | str | None = None, warn: bool = False) -> list[np.ndarray]:
         return self._shaped(samples, self._labellings(samples, solver, warn))
@@ -347,16 +401,28 @@ class Labeler(MaxSumEstimator):
         return (nodes, [own.edge for own in found]) if edge_marginals else nodes
 
     def label_numbers(self, X: Any, y: Any) -> list[np.ndarray]:
-        return label_numbers(self.model_, self._coding, self._new(X), as_labels(y))
+        return label_numbers(self._known_classes, self._coding, self._new(X), as_labels(y))
+
+    def predict_k_best(
+        self, X: Any, k: int = 5, *, diverse: int | None = None, time_limit: float | None = None, gap: float | None = None
+    ) -> list[RankedLabels]:
+        self._refuse_states(
+            "predict_k_best", "several labellings have the same classes; maxsum.k_best ranks the states of problems(X)"
+        )
+        return super().predict_k_best(X, k, diverse=diverse, time_limit=time_limit, gap=gap)
 
     def _ranked(self, samples: list[GraphSample], j: int, rows: np.ndarray) -> list[np.ndarray]:
         return self._shaped([samples[j]] * len(rows), rows)
 
     def _table_of(self, samples: list[GraphSample], j: int, table: np.ndarray) -> np.ndarray:
-        return table.reshape(*(samples[j].graph.shape or (samples[j].n_nodes,)), -1)
+        own = table if self._states is None else self._states.best(table)
+        return own.reshape(*(samples[j].graph.shape or (samples[j].n_nodes,)), -1)
 
     def _outside(self, sample: GraphSample, labels: np.ndarray) -> np.ndarray:
         """Numbers of labels as classes."""
+        if self._states is not None:
+            found: np.ndarray = self._states.classes[self._states.owner[labels]]
+            return found
         classes = self.model_.classes
         if sample.node_types is None or all(own is classes[0] for own in classes):
             return classes[0][labels]
@@ -373,6 +439,7 @@ class Labeler(MaxSumEstimator):
         if isinstance(X, ShardedDataset):
             from .sharded import score_shards
 
+            self._refuse_states("score on shards", "give lists of samples and labels")
             return score_shards(self, X)
         samples = self._new(X)
         weight = np.ones(len(samples)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -390,6 +457,13 @@ class Labeler(MaxSumEstimator):
         given, _ = split_sets(samples, given)  # sets of possible labels count as unknown
         if self._coding is None:
             targets = read_labels(samples, given, self.classes_)
+            texts = {own.dtype.kind in "US" for own in self._known_classes}
+            strange = [t[known] for t, known in targets if known.any() and {t.dtype.kind in "US"} != texts]
+            if len(texts) == 1 and strange:
+                raise InvalidSampleError(
+                    f"y has labels such as {strange[0].tolist()[0]!r}, but the classes of the model are {self._known_classes[0].tolist()[:5]}; wanted both to be "
+                    "strings, or both numbers."
+                )
         else:
             targets = read_labels(samples, self._coding.encode(samples, given), None)
             own = self._coding.encode(samples, own)
@@ -461,34 +535,6 @@ def graph_model(settings: Settings, features: Any = None) -> GraphModel:
         "auto" if coder is None else coder, potentials, settings.bias, settings.homogeneous, settings.symmetric, settings.tie,
         settings.forbidden,
     )  # fmt: skip
-
-
-def partly_labelled(
-    model: GraphModel,
-    bound: BoundModel,
-    coding: Coding,
-    samples: list[GraphSample],
-    targets: Any,
-    declared: Any,
-    told: Any,
-    weight: np.ndarray,
-) -> tuple[BoundModel, Partial | None]:
-    """The model of the known nodes, with the features of all, and what is known of whole samples; None where every label is known."""
-    classes = bound.classes
-    given: Any = classes[0] if all(own is classes[0] for own in classes) else list(classes)
-    own = replace(bound.layout.model, features=model.features)
-    every = own.bind(samples, None, given)
-    outside = [coding.rule.classes] * len(classes) if coding.rule is not None else list(classes)
-    allowed = allowed_labels(samples, told, outside, coding.rule)
-    states = np.split(every.data.n_states, every.data.node_ptr[1:-1])
-    if all((mask.sum(axis=1) == 1).all() for mask in allowed):
-        return bound, None
-    kept, labels = induced(samples, targets, declared)
-    data = replace(every.layout.encode(kept), excluded=bound.data.excluded)
-    known = every.layout.bound(classes, data, encode_labels(labels, kept, classes))
-    some = np.flatnonzero(informed(allowed, states))
-    whole = every if len(some) == len(samples) else every.layout.bound(classes, every.layout.encode([samples[j] for j in some]))
-    return known, Partial(coding.named(whole), np.concatenate([allowed[j] for j in some]), weight[some])
 
 
 def tree_model(

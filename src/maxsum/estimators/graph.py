@@ -85,9 +85,13 @@ class GraphLabeler(Labeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
-    unknown : {"drop", "infer"}
-        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
-        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
+    unknown : {"drop", "infer", "complete"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out; infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum); or infer them, then train once more with
+        these labels as if they were given. Both go with the margin surrogate.
+    n_hidden : int or dict
+        Hidden states of each class, or of a dictionary by class (1 for those it lacks). The labels of the model are the states, and training finds out which a
+        node has (a local optimum, as above); `predict` gives classes, `predict_states` their states. With the margin surrogate.
     warm_start : bool
         A second `fit` on the same data (samples, labels, loss, potentials; C, tolerance and sample weights may change) goes on
         from the planes of the first (its weights for qp, logistic and likelihood); on other data it starts from nothing, but qp, logistic
@@ -97,7 +101,7 @@ class GraphLabeler(Labeler):
     tighten : bool
         Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
@@ -155,6 +159,7 @@ class GraphLabeler(Labeler):
         class_weight: Any = None,
         forbidden: Any = None,
         unknown: str = "drop",
+        n_hidden: Any = 1,
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -186,6 +191,7 @@ class GraphLabeler(Labeler):
         self.class_weight = class_weight
         self.forbidden = forbidden
         self.unknown = unknown
+        self.n_hidden = n_hidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten

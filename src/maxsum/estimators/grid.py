@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,13 @@ class GridLabeler(Labeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
-    unknown : {"drop", "infer"}
-        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
-        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
+    unknown : {"drop", "infer", "complete"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out; infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum); or infer them, then train once more with
+        these labels as if they were given. Both go with the margin surrogate.
+    n_hidden : int or dict
+        Hidden states of each class, or of a dictionary by class (1 for those it lacks). The labels of the model are the states, and training finds out which a
+        node has (a local optimum, as above); `predict` gives classes, `predict_states` their states. With the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on from what the first left.
     smoothing : float
@@ -107,7 +112,7 @@ class GridLabeler(Labeler):
     tighten : bool
         Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
@@ -172,6 +177,7 @@ class GridLabeler(Labeler):
         class_weight: Any = None,
         forbidden: Any = None,
         unknown: str = "drop",
+        n_hidden: Any = 1,
         warm_start: bool = False,
         smoothing: float = 0.0,
         tighten: bool = False,
@@ -208,6 +214,7 @@ class GridLabeler(Labeler):
         self.class_weight = class_weight
         self.forbidden = forbidden
         self.unknown = unknown
+        self.n_hidden = n_hidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.tighten = tighten
@@ -325,11 +332,10 @@ class GridLabeler(Labeler):
         return grid_size(item, len(self._steps()), self.dimensions)
 
     def _graph(self, image: np.ndarray) -> Graph:
-        kinds = "tied" if self.edge_types == "tied" else "direction"
         return Graph.grid(
             image.shape[: self.dimensions],
             offsets=np.array(self._steps(), dtype=np.int64).reshape(-1, self.dimensions),
-            edge_types=kinds,
+            edge_types=self.edge_types,
         )
 
     def _edge_names(self) -> tuple[list[str], list[str]]:
@@ -351,8 +357,14 @@ def _image(item: Any, j: int, dimensions: int) -> np.ndarray:
     one, form = _words(dimensions)
     if image.ndim not in (dimensions, dimensions + 1) or image.dtype.kind not in "iuf":
         hint = " For volumes set dimensions=3." if image.ndim == 4 and dimensions == 2 else ""
+        found = f"has shape {image.shape} and dtype {image.dtype}"
+        if isinstance(item, (str, PathLike)):
+            found, hint = (
+                f"is the name {str(item)!r:.60}",
+                " Read files first: datasets.read_image_folder, or np.asarray(PIL.Image.open(name)).",
+            )
         raise InvalidSampleError(
-            f"sample {j} has shape {image.shape} and dtype {image.dtype}, wanted {'an' if one == 'image' else 'a'} {one} "
+            f"sample {j} {found}, wanted {'an' if one == 'image' else 'a'} {one} "
             f"{form.replace(' or ', ', or ').replace(' codes', ' integer codes')}.{hint}"
         )
     if image.ndim == dimensions and image.dtype.kind == "f":

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from ..core.errors import InvalidParameterError, InvalidSampleError
 from ..core.graph import Graph
@@ -31,10 +31,11 @@ from ..models.convex import ConvexBound
 from ..models.multilabel import MultiLabelBound, MultiLabelModel, label_graph, multiclass
 from .answers.inspection import column_names, pair_names, place_of
 from .base import convex_blocks
+from .columns import Columns, bound_columns, cells_of, column_blocks, column_costs, columns_graph, read_columns, samples_of
 from .memory import model_bytes, multilabel_bytes
 from .pipeline import Bound, Data, MaxSumEstimator, label_gains, labels_of, who_solves
 from .settings import Settings, as_jobs
-from .surrogates import SURROGATES, balanced, check_balanced, check_weighted, costs_of_classes, surrogate_of
+from .surrogates import SURROGATES, balanced, check_balanced, check_weighted, costs_of_classes, iou_loss, surrogate_of
 from .targets import UNKNOWN, UNSEEN, unmasked
 
 
@@ -92,15 +93,18 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         those given.
     checkpoint : path, optional
         File that the state of the training is written to, and that training goes on from if it exists.
-    class_weight : "balanced", dict, list of dicts, or array-like of shape (K,), optional
-        What missing each class costs; with tables of labels the classes are 0 and 1 for all labels, or for each by a list of dicts.
+    class_weight : "balanced", "iou", dict, list of dicts, or array-like of shape (K,), optional
+        What missing each class costs; iou as in `GraphLabeler`, of a table each label by itself; with tables of labels the classes are 0 and 1 for all labels, or for each by a list of dicts.
+    forbidden : list of pairs, optional
+        Values of two columns that exclude each other, ``((column, value), (column, value))`` with the number or name of a column, exactly, in training and
+        prediction; the columns have an edge in ``label_graph``. With ``surrogate="margin"`` or ``"likelihood"``.
     warm_start : bool
         A second `fit` on the same data (C, tolerance and limits may change) goes on from what the first left; on other data it starts
         from nothing, but qp and logistic from the weights, if these mean the same.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
@@ -109,14 +113,18 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray
-        Numbers of the labels (names of the columns, if ``y`` was a DataFrame), or the classes of a one-dimensional ``y``.
+    classes_ : ndarray, or list of ndarray
+        Numbers of the labels (names of the columns, if ``y`` was a DataFrame), or the classes of a one-dimensional ``y``; where columns have classes of
+        their own (text, more than two values; or ``forbidden``) a list of these.
+    columns_ : Columns or None
+        Classes and names of the columns, where they have classes of their own.
     graph_ : Graph or None
         Graph of the labels.
     weights_ : ndarray, shape (n_weights,)
     coef_blocks_ : dict
         Weights as ``nodes`` (L, d), ``bias`` (L,) if there is one, and ``edges`` (n_edges, 2, 2); with convex energies ``linear``
-        (n_edges, 4) and ``matrices`` (n_edges, 4, 4) in the place of ``edges``.
+        (n_edges, 4) and ``matrices`` (n_edges, 4, 4) in the place of ``edges``. Where columns have classes of their own ``nodes[a]`` (K, d), ``bias[a]``
+        (K,) and ``edges[a-b]`` (K, K) by column.
     result_ : LearningResult
         What is proven about the weights.
     objective_ : MarginObjective
@@ -153,6 +161,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         label_graph: Any = "complete",
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         penalty: Any = "l2",
@@ -176,6 +185,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         self.label_graph = label_graph
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.penalty = penalty
@@ -185,6 +195,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
     _parameters = settings(
         surrogate=Maybe(OneOf(*(name for name, own in SURROGATES.items() if own.on_rows), "auto")),
         label_graph=Elsewhere("the name of a graph, or pairs of labels that the data have"),
+        forbidden=Elsewhere("None, or pairs of values of columns, which the data decide"),
     )
 
     def __sklearn_tags__(self) -> Tags:
@@ -201,7 +212,8 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix, shape (n_samples, n_features)
-        y : array-like or sparse matrix, shape (n_samples, n_labels) of 0 and 1, or (n_samples,)
+        y : array-like or sparse matrix, shape (n_samples, n_labels) of 0 and 1, or (n_samples,); or a table whose columns have classes of their own
+            Columns of text, or one with more than two numbers, make a table of the latter kind: a column is a label with several classes then.
             None, NaN, pandas' NA, an empty string or a mask says that a label is unknown; in tables -1 too, while among classes of one
             dimension it is one of them. An unknown label, and the edges of the label graph at it, are left out of the training on this
             sample; a sample without a class is left out.
@@ -212,6 +224,13 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Data:
         check_room(multilabel_bytes(X, y), "this training set")
+        several = read_columns(y, self.forbidden is not None)
+        if several is not None:
+            with named_samples(X):
+                X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+            check_consistent_length(X, several.labels)
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            return Data(with_bias(X, self.bias), Target("columns", several.labels, several.columns), weight)
         columns = column_names(y)
         y, unknown = hidden(y)
         with named_samples(X):
@@ -222,7 +241,12 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         if unknown is not None and y.ndim == 1:
             keep = np.flatnonzero(~unknown)
             X, y, weight = X[keep], y[keep], weight[keep]
-        check_classification_targets(y)
+        try:
+            check_classification_targets(y)
+        except ValueError as error:
+            raise InvalidSampleError(
+                f"{error} Wanted labels: 0 and 1 of shape (n_samples, n_labels), or one class for each sample."
+            ) from error
         target = read_target(y, unknown if y.ndim == 2 else None)
         if columns is not None and target.kind == "multilabel":
             target = replace(target, classes=columns)
@@ -230,14 +254,20 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
 
     def _bind(self, settings: Settings, data: Data, C: float, **known: Any) -> Bound:
         surrogate, target = surrogate_of(settings), data.labels
+        if target.kind == "columns":
+            return self._bind_columns(settings, data)
         # What missing a class costs is counted before samples are merged, and kept at the nodes.
         costs = None
         if settings.class_weight is not None:
             check_weighted(settings.loss)
-            costs = class_costs(settings.class_weight, target, data.weight)
-            settings = replace(settings, class_weight=None, loss=Hamming(settings.loss == "normalised"))
+            loss: Any = Hamming(settings.loss == "normalised")
+            if isinstance(settings.class_weight, str) and settings.class_weight == "iou":
+                costs, loss = _iou_costs(settings, target, data.weight)
+            else:
+                costs = class_costs(settings.class_weight, target, data.weight)
+            settings = replace(settings, class_weight=None, loss=loss)
         X, labels, weight = merged(data.items, target.labels, data.weight)
-        facts = {"classes_": target.classes, "_kind": target.kind, "graph_": None}
+        facts = {"classes_": target.classes, "_kind": target.kind, "graph_": None, "columns_": None}
         if target.kind == "multiclass":
             single = multiclass(X, labels, target.classes)
             if costs is not None:
@@ -261,6 +291,41 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
             model = weighted(model, costs, place)
         return Bound(model, weight, settings, facts | {"graph_": graph}, None if model is full else full, None, words)
 
+    def _bind_columns(self, settings: Settings, data: Data) -> Bound:
+        """A graph with a node for each column, whose labels are the classes of the column."""
+        columns: Columns = data.labels.classes
+        potentials = settings.potentials or "general"
+        same = all(np.array_equal(own, columns.classes[0]) for own in columns.classes)
+        if settings.surrogate in ("qp", "logistic") or potentials != "general":
+            raise InvalidParameterError(
+                f"potentials is {settings.potentials!r} and surrogate {settings.surrogate!r} for columns that have classes of their own, wanted general "
+                "potentials and the surrogate margin, lp, likelihood or pseudolikelihood."
+            )
+        if not isinstance(settings.loss, str) and not same:
+            raise InvalidParameterError(
+                f"loss is {settings.loss!r}, but the columns have different classes; wanted 'hamming' or 'normalised', with class_weight if you like."
+            )
+        costs = None
+        if settings.class_weight is not None:
+            check_weighted(settings.loss)
+            costs = column_costs(settings.class_weight, data.labels.labels, columns, data.weight)
+            settings = replace(settings, class_weight=None)
+        X, labels, weight = merged(data.items, data.labels.labels, data.weight)
+        graph = columns_graph(settings.label_graph, data.labels.labels, columns, data.weight)
+        model, full = bound_columns(X, labels, columns, graph, potentials, settings.forbidden)
+        if costs is not None:
+            model = weighted(model, costs, model.data.node_types)
+        facts = {"classes_": list(columns.classes), "_kind": "columns", "graph_": graph, "columns_": columns}
+        return Bound(model, weight, settings, facts, full, None, "general potentials, as columns have classes of their own; ")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Fraction of the samples all of whose labels are right."""
+        columns = getattr(self, "columns_", None)
+        if columns is None:
+            return float(super().score(X, y, sample_weight))
+        right = (self._table(self._new(X)) == columns.encode(cells_of(y, len(columns.classes)))).all(axis=1)
+        return float(np.average(right, weights=sample_weight))
+
     def _training_bytes(self, bound: Bound, learner: Learner) -> int:
         model = bound.model if bound.full is None else bound.full
         if not isinstance(model, MultiLabelBound):
@@ -283,13 +348,14 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         check_is_fitted(self, "weights_")
         with named_samples(X):
             new = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return with_bias(new, self.bias)
+        return self._samples(with_bias(new, self.bias))
 
     def _samples(self, items: Any, facts: dict[str, Any] | None = None) -> Any:
-        return items
+        known = vars(self) if facts is None else facts
+        return items if known["_kind"] != "columns" else samples_of(items, known["graph_"])
 
     def predict(self, X: Any, solver: Solver | str | None = None, observed: Any = None) -> np.ndarray:
-        """Labels (n_samples, n_labels) of 0 and 1, or classes (n_samples,).
+        """Labels (n_samples, n_labels) of 0 and 1, or classes (n_samples,); of columns with classes of their own a table of these, a DataFrame where `fit` got one.
 
         Parameters
         ----------
@@ -305,10 +371,25 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
             labels = self._table(new, solver, warn=True)
         else:
             found = [labels_of(own, j) for j, own in enumerate(self._given(new, observed, solver))]
-            labels = np.array(found, dtype=np.int32).reshape(new.shape[0], -1)
+            labels = np.array(found, dtype=np.int32).reshape(len(found), -1)
+        return self._in_form(labels)
+
+    def _in_form(self, labels: np.ndarray) -> Any:
+        """Numbers (n, L) as `predict` gives labels."""
+        if self._kind == "columns":
+            return self.columns_.decode(labels)
         return labels.astype(np.int64) if self._kind == "multilabel" else self.classes_[labels[:, 0]]
 
     def _observed_labels(self, samples: Any, observed: Any) -> list[np.ndarray]:
+        if self._kind == "columns":
+            coded = self.columns_.encode(cells_of(observed, len(self.classes_)))
+            if len(coded) != len(samples) or (coded == UNSEEN).any():
+                raise InvalidSampleError(
+                    f"observed has {len(coded)} rows, wanted {len(samples)} with classes of the columns, or None where nothing is known."
+                )
+            numbers = np.arange(self.model_.n_labels)
+            inside = numbers < np.array([len(own) for own in self.classes_])[:, None]
+            return [inside & ((own[:, None] == numbers) | (own[:, None] == UNKNOWN)) for own in coded]
         if self._kind != "multilabel":
             raise InvalidParameterError(
                 f"observed labels beside a {self._kind} y of training, wanted none: a sample has one class, which predict would be told."
@@ -327,11 +408,14 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
 
     def _table(self, X: Any, solver: Solver | str | None = None, warn: bool = False) -> np.ndarray:
         """Predicted labels as numbers, (n, L)."""
-        return np.array(self._labellings(X, solver, warn), dtype=np.int32).reshape(X.shape[0], -1)
+        found = self._labellings(X, solver, warn)
+        return np.array(found, dtype=np.int32).reshape(len(found), -1)
 
     def _at_once(self, samples: Any) -> Sequence[np.ndarray] | np.ndarray | None:
         """All sets of few labels are tried, and of classes that exclude each other the largest score is taken."""
         model: Any = self.model_
+        if self._kind == "columns":
+            return None
         if not isinstance(model, (MultiLabelBound, ConvexBound)):
             return np.argmax(model.unary(self.weights_, model.encode(samples)), axis=1)[:, None]
         return best_labels(model, self.weights_, samples) if isinstance(model, MultiLabelBound) and is_small(model) else None
@@ -342,6 +426,10 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         For a one-dimensional ``y`` the scores of its classes, or of the second of two. With the surrogates ``qp`` and ``logistic``
         the entry of each label (class) in the point that `predict` rounds, less that of its absence.
         """
+        if getattr(self, "_kind", "") == "columns":
+            raise InvalidParameterError(
+                "decision_function has one number a label, but columns have several classes here; wanted predict_max_marginals, what each class loses."
+            )
         X = self._new(X)
         jobs = as_jobs(self.n_jobs)
         if self._surrogate.rounds:
@@ -376,12 +464,16 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         Returns
         -------
         labels : ndarray, shape (n_samples, n_labels)
-            Probability that each label is there; (n_samples, n_classes) for a one-dimensional ``y``.
+            Probability that each label is there; (n_samples, n_classes) for a one-dimensional ``y``, a list of these for columns with classes of their own.
         edges : ndarray, shape (n_samples, n_edges, 2, 2)
             With ``edge_marginals``: for each edge of ``graph_`` the values of its first label, then of its second.
         """
         X = self._new(X)
         found = self._surrogate.marginals(self.model_, self.weights_, X, as_jobs(self.n_jobs))
+        if self._kind == "columns":
+            whole = np.array([own.node for own in found]).reshape(len(found), len(self.classes_), -1)
+            nodes = [whole[:, m, : len(own)] for m, own in enumerate(self.classes_)]
+            return (nodes, [own.edge for own in found]) if edge_marginals else nodes
         size = self.model_.n_labels
         node = np.array([own.node for own in found]).reshape(X.shape[0], -1, size)
         labels = node[:, :, 1] if self._kind == "multilabel" else node[:, 0]
@@ -390,6 +482,8 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         return labels, np.array([own.edge for own in found]).reshape(X.shape[0], -1, size, size)
 
     def label_numbers(self, X: Any, y: Any) -> list[np.ndarray]:
+        if self._kind == "columns":
+            return list(self.columns_.encode(cells_of(y, len(self.classes_))).astype(np.int64))
         y, unknown = hidden(y)
         if self._kind == "multilabel":
             table = np.asarray(y.toarray() if sparse.issparse(y) else y, dtype=np.int64)
@@ -400,6 +494,8 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         return list(found if unknown is None else np.where(unknown[:, None], UNKNOWN, found))
 
     def _ranked(self, samples: Any, j: int, rows: np.ndarray) -> list[np.ndarray]:
+        if self._kind == "columns":
+            return list(np.asarray(self.columns_.decode(rows)))
         return [own.astype(np.int64) if self._kind == "multilabel" else self.classes_[own] for own in rows]
 
     def _table_of(self, samples: Any, j: int, table: np.ndarray) -> np.ndarray:
@@ -411,6 +507,8 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
 
     def _class_weights(self, label: Any, node_type: int) -> tuple[list[str], np.ndarray]:
         blocks = self.coef_blocks_
+        if self._kind == "columns":
+            return self._column_weights(label, blocks)
         k, sign = place_of(label, self.classes_), 1.0
         if self._kind == "binary" and len(blocks["nodes"]) == 1:  # the weights of the second of two classes
             k, sign = 0, 1.0 if k else -1.0
@@ -420,13 +518,37 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
             weights, names = np.append(weights, blocks["bias"][k]), [*names, "bias"]
         return names, sign * weights
 
+    def _weighted_labels(self) -> list[tuple[Any, int]]:
+        if self._kind != "columns":
+            return super()._weighted_labels()
+        return [((self.columns_.called(m), label), 0) for m, own in enumerate(self.classes_) for label in own.tolist()]
+
+    def _column_weights(self, label: Any, blocks: dict[str, np.ndarray]) -> tuple[list[str], np.ndarray]:
+        if not isinstance(label, tuple) or len(label) != 2:
+            raise InvalidParameterError(f"label is {label!r}, wanted (column, class), as columns have classes of their own.")
+        m = self.columns_.number(label[0])
+        k, where = place_of(label[1], self.classes_[m]), self.columns_.called(m)
+        names = getattr(self, "feature_names_in_", np.array([f"x{i}" for i in range(self.n_features_in_)])).tolist()
+        weights = blocks[f"nodes[{where}]"][k]
+        if self.bias:
+            weights, names = np.append(weights, blocks[f"bias[{where}]"][k]), [*names, "bias"]
+        return names, weights
+
     def _axes(self, name: str) -> list[list[Any]]:
+        if self._kind == "columns":
+            called = self.columns_.called
+            ends = next(
+                (own for own in self.graph_.edges.tolist() if f"edges[{called(own[0])}-{called(own[1])}]" == name), None
+            )
+            return [[], []] if ends is None else [self.classes_[m].tolist() for m in ends]
         return pair_names(self.classes_.tolist(), self.graph_.edges) if self.graph_ is not None else [[], []]
 
     @property
     def coef_blocks_(self) -> dict[str, np.ndarray]:
         check_is_fitted(self, "weights_")
         model, weights = self.model_, self.weights_
+        if self._kind == "columns":
+            return column_blocks(model, weights, self.columns_, self.graph_, self.n_features_in_)
         pairs: dict[str, np.ndarray] = {}
         if isinstance(model, ConvexBound):
             weights, terms, matrices = convex_blocks(model, weights)
@@ -446,9 +568,9 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
 class Target:
     """Labels as numbers, (n, L) of 0 and 1 (-1 where unknown) or (n,), and what they stand for."""
 
-    kind: str  # "multilabel", "binary" or "multiclass"
+    kind: str  # "multilabel", "binary", "multiclass" or "columns"
     labels: np.ndarray
-    classes: np.ndarray
+    classes: Any  # those of columns are `Columns`
 
     def __getitem__(self, which: np.ndarray) -> Target:
         return replace(self, labels=self.labels[which])
@@ -659,6 +781,18 @@ def class_costs(given: Any, target: Target, weight: np.ndarray) -> np.ndarray:
     if len(rows) != n_labels or (several and target.kind != "multilabel"):
         raise InvalidParameterError(f"class_weight has {len(rows)} dicts, wanted one for each of {n_labels} labels.")
     return np.array([costs_of_classes(own, classes) for own in rows])
+
+
+def _iou_costs(settings: Settings, target: Target, weight: np.ndarray) -> tuple[np.ndarray | None, Any]:
+    """Costs at the nodes and the loss beside them that bound 1 - IoU, as `iou_loss`: of two classes a wrong label costs the same either way."""
+    if settings.loss == "normalised":
+        raise InvalidParameterError(
+            "class_weight is 'iou' beside loss='normalised', wanted loss='hamming': sizes of classes are those of all samples."
+        )
+    inverse = class_costs("balanced", target, weight)
+    if target.kind == "multiclass":
+        return None, iou_loss(inverse[0])
+    return np.repeat(inverse.mean(axis=1, keepdims=True), 2, axis=1), Hamming()
 
 
 def _open_potentials(graph: Graph) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from ..inference.base import Clock, Solver
 from ..inference.dispatch import is_easy, solve
 from ..inference.exact.junction import has_small_width
 from ..learning.driver import Learner
-from ..learning.latent import Partial, concave_convex
+from ..learning.latent import Partial, concave_convex, train_completed
 from ..learning.learners.cutting_plane import CuttingPlane
 from ..learning.learners.subset_ascent import SubsetAscent
 from ..learning.objectives.base import check_C
@@ -467,13 +467,24 @@ def _infer(plan: Plan, settings: Settings, dropped: Any, start: LearningResult) 
     def objective(model: BoundModel, allowed: np.ndarray) -> PartialObjective:
         return PartialObjective(model, allowed, dropped.C, dropped.loss, settings.oracle, partial.weight, settings.n_jobs)
 
-    def minimise(convex: PartialObjective, seconds: float) -> LearningResult:
+    def minimise(convex: MarginObjective, seconds: float) -> LearningResult:
         limited = learner if np.isinf(seconds) else replace(learner, time_limit=seconds)
         return _minimise(settings, convex, limited, None)
 
     who = who_solves(partial.model, settings.solver, settings.oracle)
-    limit = None if learner.time_limit is None else max(0.0, learner.time_limit - start.seconds)
-    return concave_convex(partial, start, objective, minimise, lambda problem: best(problem, who), time_limit=limit)
+    clock = Clock(None if learner.time_limit is None else max(0.0, learner.time_limit - start.seconds))
+
+    def solver(problem: Problem) -> Result:
+        return best(problem, who)
+
+    result, convex = concave_convex(partial, start, objective, minimise, solver, time_limit=clock.limit)
+    if settings.unknown != "complete" or result.termination == Termination.interrupted:
+        return result, convex
+
+    def plain(model: BoundModel) -> MarginObjective:
+        return MarginObjective(model, dropped.C, dropped.loss, settings.oracle, partial.weight, settings.n_jobs)
+
+    return train_completed(partial, result, plain, lambda own: minimise(own, clock.left), solver)
 
 
 def warm_weights(before: Any, new: Any, weights: np.ndarray) -> np.ndarray | None:

@@ -84,15 +84,19 @@ class SequenceLabeler(Labeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
-    unknown : {"drop", "infer"}
-        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
-        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
+    unknown : {"drop", "infer", "complete"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out; infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum); or infer them, then train once more with
+        these labels as if they were given. Both go with the margin surrogate.
+    n_hidden : int or dict
+        Hidden states of each class, or of a dictionary by class (1 for those it lacks). The labels of the model are the states, and training finds out which a
+        node has (a local optimum, as above); `predict` gives classes, `predict_states` their states. With the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
@@ -147,6 +151,7 @@ class SequenceLabeler(Labeler):
         class_weight: Any = None,
         forbidden: Any = None,
         unknown: str = "drop",
+        n_hidden: Any = 1,
         warm_start: bool = False,
         smoothing: float = 0.0,
         penalty: Any = "l2",
@@ -176,6 +181,7 @@ class SequenceLabeler(Labeler):
         self.class_weight = class_weight
         self.forbidden = forbidden
         self.unknown = unknown
+        self.n_hidden = n_hidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.penalty = penalty
@@ -256,8 +262,10 @@ def _array(item: Any, j: int) -> np.ndarray:
     except ValueError as error:
         raise InvalidSampleError(f"sample {j} is no array ({error}); wanted rows of one length.") from error
     if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
+        texts = array.dtype.kind in "US"
+        found = f"is the string {item!r:.40}" if isinstance(item, str) else f"has shape {array.shape} and dtype {array.dtype}"
+        way = ' Words become dicts: [{"word": w} for w in sentence].' if texts else ""
         raise InvalidSampleError(
-            f"sample {j} has shape {array.shape} and dtype {array.dtype}, wanted features (n, d), a sparse matrix, a list of dicts, or "
-            "integer codes (n,)."
+            f"sample {j} {found}, wanted features (n, d), a sparse matrix, a list of dicts, or integer codes (n,).{way}"
         )
     return array

@@ -110,6 +110,7 @@ class Settings:
     label_graph: Any = "complete"
     forbidden: Any = None
     unknown: str = "drop"
+    n_hidden: Any = 1
 
     @classmethod
     def of(cls, estimator: NestedParameters) -> Settings:
@@ -125,6 +126,11 @@ class Settings:
         found["n_jobs"] = as_jobs(found["n_jobs"])
         given = tuple(name for name in LIMITS if found[name] != defaults[name])
         return cls(owner=type(estimator).__name__, rows=estimator._rows, given=given, **found)
+
+    @property
+    def has_states(self) -> bool:
+        """Whether classes have hidden states."""
+        return isinstance(self.n_hidden, bool) or not isinstance(self.n_hidden, (int, np.integer)) or self.n_hidden != 1
 
     @property
     def limits(self) -> dict[str, Any]:

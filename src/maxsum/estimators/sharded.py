@@ -209,11 +209,19 @@ def _check(settings: Settings, labeler: Labeler, dataset: ShardedDataset) -> Non
             f"the shards hold items of kind {dataset.kind!r}, but {settings.owner} takes {wanted!r}; wanted shards of that kind."
         )
     surrogate = surrogate_of(settings)
+    if settings.has_states:
+        raise InvalidParameterError(
+            f"n_hidden is {settings.n_hidden!r} on shards, wanted 1: hidden states are for samples in memory."
+        )
     if surrogate.name not in _ON_SHARDS:
         raise InvalidParameterError(f"surrogate is {surrogate.name!r} on shards, wanted one of {', '.join(_ON_SHARDS)}.")
     if settings.order != 1 or settings.smoothing or settings.tighten or settings.warm_start:
         raise InvalidParameterError(
             "order=2, smoothing, tighten and warm_start are for data in memory; wanted order=1, smoothing=0, tighten=False, warm_start=False."
+        )
+    if settings.penalty != "l2":
+        raise InvalidParameterError(
+            f"penalty is {settings.penalty!r} on shards, wanted 'l2': penalties of absolute values are for data in memory."
         )
     if settings.forbidden is not None:
         raise InvalidParameterError(

@@ -18,6 +18,7 @@ _WANTED = {
     "surrogate": (None, "margin"),
     "order": (1,),
     "unknown": ("drop",),
+    "n_hidden": (1,),
     "checkpoint": (None,),
     "warm_start": (False,),
     "penalty": ("l2",),

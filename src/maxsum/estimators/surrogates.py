@@ -39,6 +39,7 @@ from ..learning.oracles.relaxed import RelaxedOracle
 from ..learning.oracles.second_best import SecondBestOracle
 from ..learning.oracles.second_order import PairLoss, PairOracle
 from ..learning.oracles.solver import SolverOracle
+from ..learning.penalties.hinge import PenalisedHinge
 from ..learning.penalties.objective import L1_SHARES, PenalisedObjective
 from ..learning.whole.zero_one import ZeroOneObjective
 from ..losses import Hamming, TableLoss, ZeroOne, as_loss
@@ -46,7 +47,7 @@ from ..models.bound import BoundModel, Encoded
 from ..models.convex import Convex, ConvexBound
 from ..models.labels import read_labels
 from ..models.matting import RestrictedOperator
-from ..models.multilabel import MultiLabelBound, MultiLabelModel
+from ..models.multilabel import MultiLabelBound, MultiLabelModel, SingleNodes
 from ..models.sample import GraphSample
 from ..models.second_order import second_order
 from ..models.trees import Trees
@@ -109,8 +110,8 @@ class Surrogate(ABC):
             )
         if settings.penalty != "l2" and not self.has_penalties:
             raise InvalidParameterError(
-                f"penalty is {settings.penalty!r} beside surrogate={self.name!r}, wanted 'l2': absolute values are for surrogate='likelihood', whose "
-                "learner has a lower bound for them."
+                f"penalty is {settings.penalty!r} beside surrogate={self.name!r}, wanted 'l2': absolute values are for surrogate='likelihood' and 'margin', "
+                "whose learners have lower bounds for them."
             )
         if settings.tighten and self.name != "lp":
             raise InvalidParameterError(
@@ -120,8 +121,10 @@ class Surrogate(ABC):
             self._check_second_order(settings)
         if settings.forbidden is not None:
             self._check_forbidden(settings)
-        if settings.unknown == "infer":
+        if settings.unknown != "drop":
             self._check_unknown(settings)
+        if settings.has_states:
+            self._check_states(settings)
         plain = isinstance(settings.loss, str) and settings.loss == "hamming"
         if is_zero_one(settings.loss):
             self._check_zero_one(settings)
@@ -154,12 +157,12 @@ class Surrogate(ABC):
             )
 
     def _check_zero_one(self, settings: Settings) -> None:
-        kept = {"order": 1, "oracle": None, "unknown": "drop"}
+        kept = {"order": 1, "oracle": None, "unknown": "drop", "n_hidden": 1}
         wrong = [f"{name}={getattr(settings, name)!r}" for name, value in kept.items() if getattr(settings, name) != value]
         if self.name not in ("margin", "trivial") or wrong:
             raise InvalidParameterError(
                 f"loss is {settings.loss!r} beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin' (or 'trivial', whose "
-                "slack bounds it), order=1, no oracle and unknown='drop': it needs the second best labelling exactly, and is no sum over nodes."
+                "slack bounds it), order=1, no oracle, unknown='drop' and n_hidden=1: it needs the second best labelling exactly, and is no sum over nodes."
             )
 
     def _check_unknown(self, settings: Settings) -> None:
@@ -167,8 +170,21 @@ class Surrogate(ABC):
         wrong = [f"{name}={getattr(settings, name)!r}" for name, value in kept.items() if getattr(settings, name) != value]
         if self.name != "margin" or wrong:
             raise InvalidParameterError(
-                f"unknown is 'infer' beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin', order=1, no warm_start and no "
+                f"unknown is {settings.unknown!r} beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin', order=1, no warm_start and no "
                 "checkpoint: several trainings of the margin hinge follow each other. Or leave unknown nodes out, unknown='drop'."
+            )
+
+    def _check_states(self, settings: Settings) -> None:
+        kept = {"order": 1, "warm_start": False, "checkpoint": None}
+        wrong = [f"{name}={getattr(settings, name)!r}" for name, value in kept.items() if getattr(settings, name) != value]
+        wrong += [] if settings.tie is None else ["tie"]
+        if settings.potentials not in (None, "general", "associative", "potts"):
+            wrong.append(f"potentials={settings.potentials!r}")
+        if self.name != "margin" or wrong:
+            raise InvalidParameterError(
+                f"n_hidden is {settings.n_hidden!r} beside {', '.join(wrong) or f'surrogate={self.name!r}'}, wanted surrogate='margin', order=1, no tie, no "
+                "warm_start, no checkpoint, and general, associative or potts potentials: several trainings of the margin hinge follow each other, and states "
+                "have no order. Or one state a class, n_hidden=1."
             )
 
     def _check_forbidden(self, settings: Settings) -> None:
@@ -244,6 +260,22 @@ class Margin(Surrogate):
     """Margin-rescaled hinge with the exact maximum, or a proven bracket of it; of chains over pairs of labels with order 2."""
 
     name, default = "margin", "BlockFrankWolfe"
+    has_penalties = True
+
+    def check(self, settings: Settings, learner: Learner) -> None:
+        super().check(settings, learner)
+        if settings.penalty == "l2" or not self.has_penalties:
+            return
+        kept = {"order": 1, "unknown": "drop", "n_hidden": 1, "warm_start": False}
+        wrong = [f"{name}={getattr(settings, name)!r}" for name, value in kept.items() if getattr(settings, name) != value]
+        wrong += [f"loss={settings.loss!r}"] if is_zero_one(settings.loss) else []
+        if settings.potentials not in (None, "general"):
+            wrong.append(f"potentials={settings.potentials!r}")
+        if wrong:
+            raise InvalidParameterError(
+                f"penalty is {settings.penalty!r} beside {', '.join(wrong)}, wanted order=1, unknown='drop', n_hidden=1, no warm_start, a loss of nodes and "
+                "general potentials: cutting planes with absolute values need free weights and planes of their own. Or penalty='l2'."
+            )
 
     def _check_second_order(self, settings: Settings) -> None:
         if settings.potentials not in (None, "general") or settings.symmetric:
@@ -257,6 +289,8 @@ class Margin(Surrogate):
             )
 
     def choose(self, settings: Settings, bound: BoundModel) -> Choice:
+        if settings.penalty != "l2":
+            return Choice("PenalisedCuttingPlane", "that of the hinge with penalties of absolute values")
         if not isinstance(bound.layout, MultiLabelModel):
             return super().choose(settings, bound)
         why = unsuited(bound) if isinstance(bound, MultiLabelBound) else "takes samples without unknown labels"
@@ -272,7 +306,11 @@ class Margin(Surrogate):
             None,
         ) * 4 or settings.warm_start
         fixed = (
-            objective.model.data.factors is not None or settings.unknown == "infer" or is_zero_one(settings.loss)
+            objective.model.data.factors is not None
+            or settings.unknown != "drop"
+            or settings.has_states
+            or is_zero_one(settings.loss)
+            or settings.penalty != "l2"
         )  # the linear relaxation of factors is not learned with
         if tied or fixed or settings.rows or settings.order != 1 or not many_blocks(objective):
             return None
@@ -284,10 +322,11 @@ class Margin(Surrogate):
         loss = weighted_loss(settings, bound, weight)
         if is_zero_one(loss):
             return ZeroOneObjective(bound, C, weight, settings.n_jobs)
-        if isinstance(bound, MultiLabelBound):
-            return MultiLabelObjective(bound, C, loss, settings.oracle, weight, settings.n_jobs)
         if settings.order == 1:
-            return MarginObjective(bound, C, loss, settings.oracle, weight, settings.n_jobs)
+            kind: Any = MultiLabelObjective if isinstance(bound, MultiLabelBound) else MarginObjective
+            margin = kind(bound, C, loss, settings.oracle, weight, settings.n_jobs)
+            share = L1_SHARES.get(settings.penalty, settings.penalty)
+            return margin if share == "l2" else PenalisedHinge(margin, float(share))
         pairs, loss = second_order(bound), as_loss(loss)
         check_room(model_bytes(pairs), "this training")
         oracle = PairOracle(pairs, loss_table(bound, loss))
@@ -326,12 +365,13 @@ class LP(Margin):
     """Hinge with the maximum of the linear relaxation; with ``smoothing`` its smooth version."""
 
     name = "lp"
+    has_penalties = False
 
     def _check_second_order(self, settings: Settings) -> None:
         Surrogate._check_second_order(self, settings)
 
     def choose(self, settings: Settings, bound: BoundModel) -> Choice:
-        if settings.smoothing > 0 and settings.rows and not isinstance(bound.layout, MultiLabelModel):
+        if settings.smoothing > 0 and isinstance(bound.layout, SingleNodes):
             raise InvalidParameterError(
                 f"smoothing is {settings.smoothing!r} for classes that exclude each other, wanted 0: a single node has no relaxation to smooth."
             )
@@ -348,7 +388,7 @@ class LP(Margin):
 
     def objective(self, settings: Settings, bound: BoundModel, weight: np.ndarray, C: float, operators: Any = None) -> Any:
         loss = weighted_loss(settings, bound, weight)
-        if settings.rows and not isinstance(bound.layout, MultiLabelModel):
+        if isinstance(bound.layout, SingleNodes):
             return MarginObjective(bound, C, loss, settings.oracle, weight, settings.n_jobs)  # a single node has no relaxation
         return LPObjective(bound, C, loss, settings.smoothing, settings.oracle, weight, settings.n_jobs, settings.tighten)
 
@@ -486,7 +526,7 @@ class Likelihood(_Smooth):
     def choose(self, settings: Settings, bound: BoundModel) -> Choice:
         if settings.penalty == "l2":
             return super().choose(settings, bound)
-        return Choice("OrthantWise", "that of penalties of absolute values")
+        return Choice("ProximalQuasiNewton", "that of penalties of absolute values")
 
     def marginals(self, model: Any, w: np.ndarray, samples: Any, n_jobs: int) -> list[Any]:
         return marginals(model, w, samples, n_jobs)

@@ -17,7 +17,7 @@ _UNKNOWN = -1  # a label that was not given
 
 def from_networkx(
     graph: Any,
-    features: str | Sequence[str],
+    features: str | Sequence[str] | None = None,
     label: str | None = None,
     edge_features: str | Sequence[str] | None = None,
     nodes: Sequence[Any] | None = None,
@@ -28,8 +28,8 @@ def from_networkx(
     ----------
     graph : networkx.Graph, or one with directed or parallel edges
         A pair that stands there twice must have the same features both times; edges of nodes to themselves are left out.
-    features : str or sequence of str
-        Node attribute that holds a vector, or several that hold numbers.
+    features : str or sequence of str, optional
+        Node attribute that holds a vector, or several that hold numbers; by default one feature that is 1.
     label : str, optional
         Node attribute of the label; nodes without it have the label None, unknown.
     edge_features : str or sequence of str, optional
@@ -47,7 +47,9 @@ def from_networkx(
     number = {node: i for i, node in enumerate(order)}
     if len(number) != len(order):
         raise InvalidGraphError("nodes lists a node twice.")
-    x = _table([_attributes(graph.nodes[node], features, f"node {node!r}") for node in order], "node")
+    x = np.ones((len(order), 1))
+    if features is not None:
+        x = _table([_attributes(graph.nodes[node], features, f"node {node!r}") for node in order], "node")
     pairs, rows = [], []
     for u, v, data in graph.edges(data=True):
         if u not in number or v not in number:

@@ -3,6 +3,7 @@
 from ..core.consistency import is_locally_consistent, is_strictly_trivial, maximal_set, strictly_trivial_messages
 from .base import Solver
 from .dispatch import solve
+from .exact.cores import CoreSearch
 from .exact.exhaustive import Exhaustive
 from .exact.junction import JunctionTree
 from .exact.lp_search import LPSearch
@@ -32,6 +33,7 @@ __all__ = [
     "AugmentingDAG",
     "BranchAndBound",
     "ConvexBP",
+    "CoreSearch",
     "DualDecomposition",
     "Exhaustive",
     "JunctionTree",

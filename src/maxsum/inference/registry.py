@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core.problem import Problem
 from .base import Solver, Support
+from .exact.cores import CoreSearch
 from .exact.exhaustive import Exhaustive
 from .exact.junction import JunctionTree
 from .exact.lp_search import LPSearch
@@ -35,6 +36,7 @@ SOLVERS: dict[str, type[Solver]] = {
         TRWS,
         TightenedTRWS,
         PartialSearch,
+        CoreSearch,
         BranchAndBound,
         LPSearch,
         LinearProgram,

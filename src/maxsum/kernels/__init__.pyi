@@ -43,6 +43,7 @@ from . import maxflow_build as maxflow_build
 from . import moments as moments
 from . import multilabel as multilabel
 from . import net as net
+from . import penalised as penalised
 from . import perceptron as perceptron
 from . import persistency as persistency
 from . import planes as planes
@@ -55,6 +56,7 @@ from . import second_order as second_order
 from . import simplex as simplex
 from . import simplex_blocks as simplex_blocks
 from . import smoothed as smoothed
+from . import subgraph as subgraph
 from . import subset_ascent as subset_ascent
 from . import tree as tree
 from . import trws as trws

@@ -26,19 +26,6 @@ double total_score(const Net &problem, Array<const i32> labels) {
     return total;
 }
 
-// Next number of xorshift64* (64 bits, the upper ones good).
-static u64 random(u64 &state) {
-    u64 x = state;
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    state = x;
-    return x * u64(2685821657736338717);
-}
-
-// A random number in 0 .. n - 1.
-static i64 below(i64 n, u64 &state) { return i64(double(random(state) >> 11) * 0x1p-53 * double(n)); }
-
 // A random set of nodes without a cycle among them, to which no node could be added; returns its size.
 //
 // `order` lists its nodes, parents first; up[v] is the place of the edge to the parent of v in the adjacency of that parent, -1 at a root. A node
@@ -103,32 +90,11 @@ static void outside_scores(const Net &net, i64 v, Array<const i32> labels, Array
     }
     for (i64 i = net.member_ptr[v]; i < net.member_ptr[v + 1]; i++) {
         const i64 c = net.member_clique[net.member[i]];
-        i64 common = -1;
-        if (net.clique_ptr[c + 1] - net.clique_ptr[c] == 1) {
+        const i64 common = common_label(net, c, v, labels);
+        if (common == ANY) {
             for (i64 k = 0; k < states; k++) theta[k] += net.clique_weights(c, k);
         }
-        for (i64 j = net.clique_ptr[c]; j < net.clique_ptr[c + 1]; j++) {
-            const i64 w = net.clique_nodes[j];
-            if (w == v) continue;
-            if (common >= 0 && labels[w] != common) {
-                common = -2;
-                break;
-            }
-            common = labels[w];
-        }
         if (common >= 0 && common < states) theta[common] += net.clique_weights(c, common);
-    }
-}
-
-// Add `temperature` times a random entry of `gumbel` (4096 numbers) to each score.
-static void noise(i64 states, double temperature, const double *gumbel, u64 &state, double *theta) {
-    u64 bits = 0;
-    i64 left = 0;
-    for (i64 k = 0; k < states; k++) {
-        if (left == 0) bits = random(state) >> 4, left = 5;
-        theta[k] += temperature * gumbel[bits & 4095];
-        bits >>= 12;
-        left -= 1;
     }
 }
 

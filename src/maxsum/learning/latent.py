@@ -14,6 +14,7 @@ from ..core.result import Result
 from ..executors.clock import Clock
 from ..executors.threads import thread_map
 from ..models.bound import BoundModel
+from .objectives.margin import MarginObjective
 from .objectives.partial import PartialObjective
 from .result import LearningResult
 
@@ -29,11 +30,13 @@ class Tuning:
 
 
 class Partial(NamedTuple):
-    """What is known of the labels of whole samples: the model without labels, and which (n_nodes, K) each node may have."""
+    """What is known of the labels of whole samples: the model without labels, which (n_nodes, K) each node may have, and what this
+    is called in messages."""
 
     model: BoundModel
     allowed: np.ndarray
     weight: np.ndarray
+    what: str = "Unknown labels"
 
 
 def complete(
@@ -120,11 +123,45 @@ def concave_convex(
     assert best is not None
     result, convex = best
     words = (
-        f"Unknown labels were inferred in {len(values) - 1} rounds, the latent objective went from {values[0]:.6g} to {values[-1]:.6g}: a local "
+        f"{partial.what} were inferred in {len(values) - 1} rounds, the latent objective went from {values[0]:.6g} to {values[-1]:.6g}: a local "
         "optimum, the proof is about the convex problem of the last round"
     )
     result.extra["latent"] = values
     return replace(result, message=f"{result.message.rstrip('.')}. {words}."), convex
+
+
+def train_completed(
+    partial: Partial,
+    before: LearningResult,
+    objective: Callable[[BoundModel], MarginObjective],
+    minimise: Callable[[MarginObjective], LearningResult],
+    solver: Callable[[Problem], Result],
+) -> tuple[LearningResult, MarginObjective]:
+    r"""Minimise the hinge whose truth are the best completions :math:`\hat h_j` under weights that were learned before, as if they had been given:
+
+    .. math:: \tfrac12\|w\|^2 + \sum_j c_j \max_y \big[L(\hat h_j, y) + F_w(x_j, y) - F_w(x_j, \hat h_j)\big].
+
+    Other than in `concave_convex` a wrong label costs something at unknown nodes too, so that weights keep a margin there (self-training; Scudder 1965).
+    One convex problem with its certificate, about these completions.
+
+    Parameters
+    ----------
+    partial : Partial
+    before : LearningResult
+        Of `concave_convex`.
+    objective : callable
+        The hinge of a model with labels.
+    minimise : callable
+    solver : callable
+        Completes labels.
+    """
+    labels, _ = complete(partial, before.weights[: partial.model.n_weights], solver)
+    convex = objective(replace(partial.model, labels=labels))
+    result = minimise(convex)
+    words = "Then these completions were trained on as if they were given, and the proof is about that training"
+    told = before.message.replace(", the proof is about the convex problem of the last round", "")
+    result.extra["latent"] = before.extra["latent"]
+    return replace(result, message=f"{result.message.rstrip('.')}. {told.rstrip('.')}. {words}."), convex
 
 
 def informed(allowed: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> np.ndarray:

@@ -28,7 +28,8 @@ LEARNERS = {
     "SmoothedLP": ".learners.smoothed_lp",
     "ProjectedQuasiNewton": ".learners.quasi_newton",
     "MaximumLikelihood": ".learners.maximum_likelihood",
-    "OrthantWise": ".penalties.orthant",
+    "ProximalQuasiNewton": ".penalties.proximal",
+    "PenalisedCuttingPlane": ".penalties.cutting",
     "ShardAscent": "..shards.ascent",
 }
 """Where each learner lives. Every estimator knows all names; a learner refuses objectives that it cannot minimise, with those that can."""

@@ -41,6 +41,7 @@ def as_classes(classes: Any, samples: Sequence[GraphSample], labels: Sequence[np
 
 def _several(classes: Any) -> list[Any]:
     """Classes of each node type: one list, or a list of lists."""
+    classes = list(classes) if isinstance(classes, range) else classes
     if not isinstance(classes, (list, tuple, np.ndarray)):
         raise InvalidParameterError(f"classes is {classes!r}, wanted a list of different labels, or one for each node type.")
     nested = len(classes) > 0 and all(isinstance(c, (list, tuple, np.ndarray)) and np.ndim(c) == 1 for c in classes)
@@ -102,6 +103,18 @@ def read_labels(samples: Sequence[GraphSample], labels: Any, classes: Any = None
     return [(y, known & ~blank(y) if y.dtype.kind in "US" else known) for y, known in read]
 
 
+_SINGLE = {
+    type(None): "wanted a label for each node; leave the sample out, or say with -1 that all of them are unknown",
+    str: "one string; wanted a list with a label for each node",
+    dict: "wanted a list in the order of the nodes: [labels.get(node) for node in nodes]",
+}
+
+
+def _shown(given: Any) -> str:
+    text = repr(given)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
 def _read(sample: GraphSample, given: Any, j: int, declared: bool) -> tuple[np.ndarray, np.ndarray]:
     """Labels of one sample, and which are known; ``declared`` says that -1 is a class."""
     y = label_array(given)
@@ -112,6 +125,12 @@ def _read(sample: GraphSample, given: Any, j: int, declared: bool) -> tuple[np.n
         turned = shape is not None and y.shape == shape[::-1] != shape
         size = f"{sample.n_nodes} nodes" if shape is None else f"{' x '.join(map(str, shape))} pixels"
         way = "; wanted one label for each" if not turned else "; rows and columns are swapped: give y.T"
+        if shape is not None and y.ndim == len(shape) and y.shape == (*shape[1:], *np.shape(sample.X)[1:]):
+            way = "; the channels of the image come first, wanted last: give np.moveaxis(image, 0, -1)"
+        if y.ndim == 0:
+            raise InvalidSampleError(
+                f"labels of sample {j} are {_shown(given)}, {_SINGLE.get(type(given), 'wanted one for each node')}."
+            )
         raise InvalidSampleError(f"labels of sample {j} have shape {y.shape}, but it has {size}{way}.")
     known = np.ones(len(y), dtype=bool)
     if y.dtype.kind == "O":
@@ -129,7 +148,9 @@ def _read(sample: GraphSample, given: Any, j: int, declared: bool) -> tuple[np.n
         whole = ~known | (np.isfinite(y) & (y == np.floor(y)))
         if not whole.all():
             node = int(np.flatnonzero(~whole)[0])
-            raise InvalidSampleError(f"label of sample {j}, node {node} is {y[node]}; wanted a class, or -1 for unknown.")
+            raise InvalidSampleError(
+                f"label of sample {j}, node {node} is {y[node]}; wanted a class (a whole number or a string), or -1 for unknown."
+            )
         y = np.where(known, y, 0).astype(np.int64)
     if y.dtype.kind not in "biuSU":
         raise InvalidSampleError(f"labels of sample {j} have dtype {y.dtype}, wanted whole numbers or strings.")

@@ -174,7 +174,7 @@ def write_grid(
     tables : array-like, shape (K, K) or (T, K, K), optional
         Pairwise scores, one table for all edges, or one a direction (see ``edge_types``).
     connectivity : {4, 8}
-    edge_types : {"tied", "direction"}
+    edge_types : {"tied", "directions"}
         As in `Graph.grid`.
 
     Returns
@@ -225,7 +225,7 @@ def _seams(p: int, height: int, width: int, upper: int, lower: bool, connectivit
         pairs += [(column[:-1], column[1:], 2), (column[1:], column[:-1], 3)]
     rows: list[tuple[np.ndarray, ...]] = []
     for above, below, kind in pairs:
-        kinds = np.full(len(above), kind if edge_types == "direction" else 0)
+        kinds = np.full(len(above), kind if edge_types == "directions" else 0)
         if upper:
             rows.append(
                 (below, np.full(len(above), p - 1), (upper - 1) * width + above, np.zeros(len(above), dtype=bool), kinds)

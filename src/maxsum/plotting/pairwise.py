@@ -58,7 +58,9 @@ def plot_pairwise(estimator: Any, *, classes: Any = None, max_panels: int = 12, 
         used = canvas(ax, 1, len(panels), (0.0, 0.0))[0]
     for spare in used[len(panels) :]:
         spare.set_visible(False)
-    scale = max(float(np.nanmax(np.abs(panel.table), initial=0.0)) for panel in panels) or 1.0
+    scale = (
+        max(float(np.abs(panel.table[np.isfinite(panel.table)]).max(initial=0.0)) for panel in panels) or 1.0
+    )  # forbidden pairs: -inf
     for axis, panel in zip(used, panels, strict=False):
         picture = _draw(axis, panel, scale)
     if n_all > len(panels):

@@ -105,6 +105,10 @@ def gather(
         )
     if not hasattr(estimator, "result_"):
         raise NotFittedError(f"this {type(estimator).__name__} is not fitted, so there is nothing to report. Call fit first.")
+    if getattr(estimator, "columns_", None) is not None:
+        raise InvalidParameterError(
+            "the table has columns with classes of their own, which a report does not show; wanted labels of one kind: columns of 0 and 1, or one column."
+        )
     several = isinstance(estimator, MultiLabelClassifier) and estimator._kind == "multilabel"
     known = class_list(estimator.classes_)
     if X is None and y is None:

@@ -21,7 +21,7 @@ main{max-width:62rem;margin:0 auto;padding:1.6rem 1.2rem 4rem}
 h1{font-size:1.7rem;margin:0 0 .2rem;overflow-wrap:anywhere}h2{font-size:1.2rem;margin:2.4rem 0 .5rem;padding-top:.6rem;border-top:1px solid var(--line)}
 h3{font-size:1rem;margin:1.2rem 0 .3rem}
 p{margin:.3rem 0;max-width:52rem;overflow-wrap:anywhere}.soft{color:var(--soft)}.lead{font-size:1.05rem;margin:.6rem 0}.good{color:var(--good)}.poor{color:var(--poor)}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.8rem;margin:1.2rem 0 0}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.2rem,1fr));gap:.8rem;margin:1.2rem 0 0}
 .tile{background:var(--panel);border:1px solid var(--line);border-radius:8px;padding:.6rem .8rem}
 .tile b{display:block;font-size:1.35rem;font-variant-numeric:tabular-nums}.tile span{color:var(--soft);font-size:.87rem}
 .scroll{overflow-x:auto;margin:.6rem 0}

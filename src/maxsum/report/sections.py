@@ -58,7 +58,10 @@ def certificate(found: Evidence) -> str:
         ("objective", number(result.objective) + ("" if exact else " or less")),
         ("lower bound", number(result.lower_bound)),
         ("gap", gap_words(result.gap, result.relative_gap)),
-        ("ended", f"{result.learner}: {result.termination.replace('_', ' ')} after {result.n_iter} iterations"),
+        (
+            "ended",
+            f"{result.learner}: {result.termination.replace('_', ' ')} after {result.n_iter} iteration{'s' if result.n_iter != 1 else ''}",
+        ),
         ("in words", result.message),
     ]
     words = "The weights minimise the objective up to the gap: no weights have a value below the lower bound."
@@ -222,7 +225,7 @@ def examples(found: Evidence, most: int) -> str:
         words = "No label is wrong." if not found.wrong.any() else "Not asked for."
         return section("Samples with the most wrong labels", text(words))
     n_wrong = int((found.wrong > 0).sum())
-    parts = [text(f"{len(order)} of {n_wrong} samples that have wrong labels.", "soft")]
+    parts = [text(f"{len(order)} of {n_wrong} sample{'s' if n_wrong > 1 else ''} with wrong labels.", "soft")]
     for j in order.tolist():
         parts.append(
             f"<h3>Sample {escape(found.title_of(j))}: {int(found.wrong[j])} of {int(found.known[j])} labels wrong</h3>"

@@ -3,6 +3,7 @@
 A model file is a container (`maxsum.core.files.container`: a mark, a JSON header, arrays, SHA-256). The header has
 
 - ``library``, ``saved``, ``estimator``, ``parameters``, ``left_out``, ``classes``, ``model``, ``facts``, ``kind``, ``notes``: what predictions need;
+- ``columns``: names (or null) and edges of the columns of a table with classes of their own, else missing;
 - ``objective``: ``surrogate``, ``kind`` (class of the objective), ``C``, ``n_examples``, ``n_nodes``, ``fingerprint`` of the training data and of
   all else that makes the objective, ``fingerprint_version`` (1 if it is missing);
 - ``result``: what is claimed. ``objective``, ``lower_bound``, ``gap``, ``relative_gap``, ``guarantee``, and how the training went;
@@ -44,10 +45,10 @@ NAMES = (
     "SequenceLabeler",
     "SequenceLabelerCV",
 )
-KINDS = ("multilabel", "multiclass", "binary")
+KINDS = ("multilabel", "multiclass", "binary", "columns")
 DROPPED = ("callback", "checkpoint")
 TRAINING = ("learner", "oracle", "loss", "class_weight", "cv", "Cs", "random_state")
-LISTS = ("Cs", "class_weight", "classes", "cv", "label_graph", "loss", "tie", "offsets", "guide")
+LISTS = ("Cs", "class_weight", "classes", "cv", "forbidden", "label_graph", "loss", "tie", "offsets", "guide", "n_hidden")
 FACTS = ("gamma_", "scaling_", "labels_form_", "C_", "Cs_", "scores_", "n_features_in_", "feature_names_in_", "n_iter_")
 NUMBERS = ("objective", "lower_bound", "seconds", "oracle_seconds", "qp_seconds", "finished")
 SHARDED = (AggregatedObjective, ShardedObjective, ShardedSmooth)

@@ -9,9 +9,12 @@ import numpy as np
 
 from .. import estimators
 from ..core.errors import CertificateError, MaxsumError, ModelFileError
+from ..core.graph import Graph
 from ..core.memory import check_room
 from ..core.result import Guarantee, Termination
+from ..estimators.columns import Columns, typed
 from ..estimators.cross.validation import CrossValidated
+from ..estimators.latent.states import States
 from ..estimators.multilabel import MultiLabelClassifier
 from ..estimators.surrogates import SURROGATES
 from ..estimators.targets import Rule
@@ -19,6 +22,7 @@ from ..learning.certificate import LearningVerification, Progress
 from ..learning.objectives.stored import StoredObjective
 from ..learning.result import LearningPoint, LearningResult
 from ..models.convex import ConvexBound
+from ..models.graph_model import Layout
 from ..models.multilabel import MultiLabelBound, MultiLabelModel, SingleNodes
 from ..models.scaling import Scaling
 from .format import COUNTS, FACTS, FILE, FINGERPRINT, KINDS, LISTS, NAMES, NUMBERS, fingerprint, sizes
@@ -137,7 +141,7 @@ def verify_model(
     prepared = net._prepare(net._read(X, y, sample_weight), float(stored.C))
     if prepared.partial is not None:
         raise ModelFileError(
-            "the model inferred labels that were unknown in training (unknown='infer'): its proof is about the problem with these labels, which a file does not "
+            "the model inferred labels in training (unknown='infer', or hidden states): its proof is about the problem with these labels, which a file does not "
             "hold. Check it with result_.verify(objective_) where the training ran."
         )
     objective = prepared.objective
@@ -228,9 +232,15 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
     if convex != (stored.surrogate in ("qp", "logistic")):
         raise ValueError(f"a model of the surrogate {stored.surrogate!r} that is {'' if convex else 'not '}convex")
     if isinstance(estimator, MultiLabelClassifier):
+        if header["kind"] == "columns":
+            return _columns(estimator, model, classes, header["columns"])
         return _multilabel(estimator, model, classes, header["kind"])
-    if header["classes"]["coded"] is True:
-        estimator._coding = Rule(classes[0], {label: i for i, label in enumerate(classes[0].tolist())})
+    coded, known = header["classes"]["coded"] is True, classes
+    if header["classes"].get("hidden") is True:  # files of before there were hidden states lack it
+        estimator._states = _read_states(classes, coded)
+        known = (estimator._states.classes,) * len(classes)
+    if coded:
+        estimator._coding = Rule(known[0], {label: i for i, label in enumerate(known[0].tolist())})
     else:
         estimator._coding = None
     if hasattr(estimator, "edge_features"):
@@ -239,8 +249,15 @@ def _build(header: dict[str, Any], arrays: dict[str, np.ndarray], source: str) -
             raise ValueError(f"the contrast parameter is {gamma!r:.40}")
     if isinstance(model.layout, (SingleNodes, MultiLabelModel)):
         raise ValueError(f"a {name} with a model of several labels")
-    estimator.classes_ = classes[0] if all(own is classes[0] for own in classes) else list(classes)
+    estimator.classes_ = known[0] if all(own is known[0] for own in known) else list(known)
     return estimator
+
+
+def _read_states(classes: tuple[np.ndarray, ...], coded: bool) -> States:
+    names = classes[0].tolist()
+    if any(own is not classes[0] for own in classes) or not all(isinstance(own, tuple) and len(own) == 2 for own in names):
+        raise ValueError("hidden states that are no pairs of a class and a number")
+    return States.named(names, coded)
 
 
 def _weigh_sum(estimator: Any, n_examples: int) -> None:
@@ -262,8 +279,24 @@ def _multilabel(estimator: Any, model: Any, classes: tuple[np.ndarray, ...], kin
     wanted = {"multilabel": base.graph.n_nodes if several else 0, "binary": 2, "multiclass": base.n_labels}[kind]
     if len(classes[0]) != wanted or (kind == "binary" and base.graph.n_nodes != 1):
         raise ValueError(f"{len(classes[0])} classes, wanted {wanted}")
-    estimator.classes_, estimator._kind = classes[0], kind
+    estimator.classes_, estimator._kind, estimator.columns_ = classes[0], kind, None
     estimator.graph_ = base.graph if several else None
+    return estimator
+
+
+def _columns(estimator: Any, model: Any, classes: tuple[np.ndarray, ...], given: Any) -> Any:
+    names, edges = given["names"], given["edges"]
+    if names is not None and (len(set(names)) != len(classes) or not all(isinstance(own, str) for own in names)):
+        raise ValueError(f"{len(names)} names of {len(classes)} columns")
+    graph = Graph.from_edges(edges, len(classes))
+    layout = model.layout
+    if not isinstance(layout, Layout) or max(1, graph.n_edges) != layout.n_edge_types:
+        raise ValueError(f"{graph.n_edges} edges between columns, which have tables of their own each")
+    if layout.width != estimator.n_features_in_ + bool(estimator.bias):
+        raise ValueError(f"{layout.width} weights a class for {estimator.n_features_in_} features")
+    estimator.classes_, estimator._kind = list(classes), "columns"
+    estimator.columns_ = Columns(classes, None if names is None else tuple(names))
+    estimator.graph_ = typed(graph)
     return estimator
 
 

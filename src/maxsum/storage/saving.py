@@ -87,6 +87,12 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
         "kind": getattr(estimator, "_kind", None),
         "notes": noted(notes),
     }
+    columns = getattr(estimator, "columns_", None)
+    if columns is not None:
+        header["columns"] = {
+            "names": None if columns.names is None else list(columns.names),
+            "edges": estimator.graph_.edges.tolist(),
+        }
     if certificate and not isinstance(objective, StoredObjective):
         from .training import slack_messages, training_digest
 
@@ -95,7 +101,7 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
     trace = [[p.iteration, p.seconds, p.objective, p.lower_bound, p.n_oracle_calls] for p in result.trace]
     header["n_weights"] = len(estimator.weights_)
     arrays = {
-        **_weights(estimator.weights_, objective.surrogate),
+        **_weights(estimator.weights_, objective.surrogate == "likelihood" or header["objective"]["kind"] == "PenalisedHinge"),
         "more_weights": result.weights[len(estimator.weights_) :],
         "trace": np.array(trace, dtype=np.float64).reshape(-1, 5),
         **writer.arrays,
@@ -103,10 +109,10 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
     FILE.save(path, header, arrays)
 
 
-def _weights(weights: np.ndarray, surrogate: str) -> dict[str, np.ndarray]:
-    """The weights; of a likelihood whose penalty left most of them at 0 the others and their places."""
+def _weights(weights: np.ndarray, penalised: bool) -> dict[str, np.ndarray]:
+    """The weights; where a penalty left most of them at 0 the others and their places."""
     places = np.flatnonzero(weights)
-    if surrogate != "likelihood" or SPARSE * len(places) >= len(weights):
+    if not penalised or SPARSE * len(places) >= len(weights):
         return {"weights": weights}
     return {"weights_at": places.astype(np.int64), "weights_not_0": weights[places]}
 
@@ -122,12 +128,14 @@ def _expressible(value: Any) -> Any:
 
 def _classes(estimator: Any, writer: Writer) -> dict[str, Any]:
     """Arrays of classes, one for each node type; one alone if they share it."""
-    own = list(estimator.model_.classes) if isinstance(estimator, Labeler) else [estimator.classes_]
+    several = isinstance(estimator, Labeler) or getattr(estimator, "columns_", None) is not None
+    own = list(estimator.model_.classes) if several else [estimator.classes_]
     shared = all(one is own[0] for one in own)
     return {
         "of_types": [writer.value(one, f"classes.{t}") for t, one in enumerate(own[:1] if shared else own)],
         "n_types": len(own),
         "coded": getattr(estimator, "_coding", None) is not None,
+        "hidden": getattr(estimator, "_states", None) is not None,
     }
 
 

@@ -50,7 +50,7 @@ def to_estimator(layer: StructuredModule) -> Labeler:
         estimator = GridLabeler(
             connectivity=known,
             offsets=None if known else list(layer.offsets),
-            edge_types="tied" if layer.edge_types == "tied" else "directions",
+            edge_types=layer.edge_types,
             **settings,
         )
         X = [np.zeros((2, 2, size))]
@@ -136,7 +136,7 @@ def from_estimator(
             raise UnsupportedProblemError(
                 f"the model labels grids of {labeler.dimensions} dimensions, wanted images: layers have two."
             )
-        more |= {"neighbours": labeler._steps(), "edge_types": "tied" if labeler.edge_types == "tied" else "direction"}
+        more |= {"neighbours": labeler._steps(), "edge_types": labeler.edge_types}
     elif form == "graph":
         more |= {"n_edge_types": len(tables)}
     made = layer(size, form, **(more | settings)).double()

@@ -41,7 +41,7 @@ _SETTINGS = """
         Family of the pairwise weights, which are parameters of this module; ``"none"`` has no weights (tables come from the network).
     neighbours : {4, 8} or list of (down, right)
         Of pixels, for grids.
-    edge_types : {"tied", "direction"}
+    edge_types : {"tied", "directions"}
         Whether edges of all directions of a grid share their weights.
     n_edge_types : int
         Number of types of edges, for graphs.

@@ -137,14 +137,14 @@ class StructuredModule(nn.Module):
         super().__init__()
         name = type(self).__name__
         check_value("graph", graph, OneOf(*FORMS), name)
-        check_value("edge_types", edge_types, OneOf("tied", "direction"), name)
+        check_value("edge_types", edge_types, OneOf("tied", "directions"), name)
         check_value("n_passes", n_passes, WholeNumber(1), name)
         check_value("tol", tol, Real(0.0), name)
         if n_jobs is not None:
             check_value("n_jobs", n_jobs, WholeNumber(-1), name)
         self.n_labels, self.graph, self.edge_types = int(n_labels), graph, edge_types
         self.offsets = offsets_of(neighbours) if graph == "grid" else ()
-        if graph == "grid" and edge_types == "direction":
+        if graph == "grid" and edge_types == "directions":
             n_edge_types = len(self.offsets)
         elif graph == "chain" and n_edge_types != 1:
             raise InvalidParameterError(
@@ -198,7 +198,7 @@ class StructuredModule(nn.Module):
         if self.graph == "chain":
             found = chains(scores, lengths, mask)
         elif self.graph == "grid":
-            found = grids(scores, mask, self.offsets, self.edge_types == "direction")
+            found = grids(scores, mask, self.offsets, self.edge_types == "directions")
         else:
             found = graphs_of(scores, graphs, edge_index, batch, edge_type, mask, self.pairwise.n_edge_types)
         if found.n_labels != self.n_labels:

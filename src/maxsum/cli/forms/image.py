@@ -29,6 +29,12 @@ class ImageForm(Form):
             raise InvalidSampleError(f"{path} is not a folder, wanted one with images, and with their masks.")
         self._read_pattern()
         images, masks, suffix = self._folders(path)
+        if masks is None and training and (path / "nodes.csv").exists():
+            raise InvalidSampleError(f"{path} has nodes.csv but no edges.csv, wanted both; or say --edges FILE.")
+        if training and not any(path.iterdir()):
+            raise InvalidSampleError(
+                f"{path} is empty, wanted the folders {_IMAGES[0]} and {_MASKS[0]}, or the tables nodes.csv and edges.csv."
+            )
         if masks is None and training:
             raise InvalidSampleError(
                 f"{path} has no masks to learn from; wanted them in a folder {', '.join(_MASKS[:2])} or so beside one named "

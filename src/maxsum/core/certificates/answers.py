@@ -7,7 +7,7 @@ index ranges must be exactly those that the problem calls for, and nothing much 
 member              type, shape            meaning
 ==================  =====================  ========================================================================
 ``answer``          int64, ()              version of the format, 2; version 1 is read too
-``form``            uint8, (n,)            ASCII: ``none``, ``messages``, ``cycles``, ``partial``, ``elimination``, ``search`` or ``quadratic``
+``form``            uint8, (n,)            ASCII: ``none``, ``messages``, ``cycles``, ``partial``, ``elimination``, ``search``, ``cores`` or ``quadratic``
 ``solver``          uint8, (n,)            UTF-8: who found it
 ``score, bound``    float64, ()            the claims
 ``guarantee``       uint8, (n,)            ASCII: the claim in a word, a `Guarantee` (not in version 1)
@@ -30,6 +30,11 @@ member              type, shape            meaning
 ``ptr``             integers, (S + 1,)     and their messages: set ``s`` has the entries ``ptr[s] .. ptr[s + 1] - 1``
 ``index, value``    integers, floats, (n,) of ``index`` and ``value`` (float32 or float64)
 ``level``           float64, ()            gap up to which boxes may be closed
+``core_ptr``        int64, (C + 1,)        form cores, beside edge, clique and all of search: core ``c`` has the places ``core_ptr[c] .. core_ptr[c + 1] - 1``
+``core_nodes``      int32, (Q,)            of its nodes
+``core_labels``     int32, (Q,)            and of its own labelling,
+``box_ptr``         int64, (C + 1,)        and the boxes ``box_ptr[c] .. box_ptr[c + 1] - 1``, numbered from its first one on; nodes and entries of messages are
+                                           numbered within the core, message sets are not, and ``level`` has the shape (C,)
 ==================  =====================  ========================================================================
 
 A form with ``lifted-`` before its name is a proof of the problem whose factors are written with extra nodes and edges (`core.factors.lifting`).
@@ -44,6 +49,7 @@ import os
 import secrets
 import zipfile
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +61,7 @@ from ..problem import Messages, Problem
 from ..result import Guarantee, Result
 from ..validation import LARGEST, as_labels
 from .base import Certificate, EliminationCertificate, MessageCertificate, Verification
+from .cores import Core, CoresCertificate, Cut
 from .cycles import CycleCertificate
 from .lifted import LiftedCertificate
 from .partial import PartialCertificate, split
@@ -92,8 +99,10 @@ _FORMS: dict[str, set[str]] = {
     },
     "elimination": {"nodes", "separator_ptr", "separators", "tables"},
     "search": {*_BOXES, "ptr", "index", "value", "level"},
+    "cores": {"edge", "clique", "core_ptr", "core_nodes", "core_labels", "box_ptr", *_BOXES, "ptr", "index", "value", "level"},
     "quadratic": {"edge", "mu"},
 }
+_MOST_MEMBERS = 30  # of an answer: more are not even looked at
 _OF_FACTORS = (
     "none",
     "messages",
@@ -228,9 +237,39 @@ def _certificate_arrays(certificate: Certificate | None) -> tuple[str, dict[str,
             "value": np.ascontiguousarray(value, dtype="<f4" if value.dtype == np.float32 else "<f8"),
             "level": np.array(certificate.level, dtype="<f8"),
         }
+    if isinstance(certificate, CoresCertificate):
+        return "cores", _cores_arrays(certificate)
     if isinstance(certificate, QPCertificate):
         return "quadratic", {"edge": _doubles(certificate.reparametrisation.edge), "mu": _doubles(certificate.mu)}
     raise TypeError(f"no file form for a {type(certificate).__name__}.")
+
+
+def _cores_arrays(certificate: CoresCertificate) -> dict[str, np.ndarray]:
+    """All searches of cores one after another."""
+    cores = certificate.cores
+    each = [_certificate_arrays(core.proof)[1] for core in cores]
+    sets, entries = (np.cumsum([0] + [len(own[name]) - less for own in each]) for name, less in (("ptr", 1), ("index", 0)))
+    for own, first, entry in zip(each, sets.tolist(), entries.tolist(), strict=False):
+        number = own["message_set"].astype(np.int64)
+        own["message_set"], own["ptr"] = np.where(number < 0, -1, number + first), own["ptr"][:-1].astype(np.int64) + entry
+    joined = {name: _joined([own[name] for own in each]) for name in (*_BOXES, "index")}
+    value, none = [own["value"] for own in each], np.zeros(0, dtype="<i4")
+    return {
+        "edge": _doubles(certificate.messages.edge),
+        "clique": _doubles(certificate.messages.clique),
+        "core_ptr": np.cumsum([0] + [len(core.nodes) for core in cores], dtype="<i8"),
+        "core_nodes": np.concatenate([none, *(core.nodes for core in cores)]).astype("<i4"),
+        "core_labels": np.concatenate([none, *(core.labels for core in cores)]).astype("<i4"),
+        "box_ptr": np.cumsum([0] + [len(own["parent"]) for own in each], dtype="<i8"),
+        **joined,
+        "ptr": _smallest(np.concatenate([*(own["ptr"] for own in each), entries[-1:]])),
+        "value": np.concatenate(value) if value else np.zeros(0, dtype="<f4"),
+        "level": np.array([core.proof.level for core in cores], dtype="<f8"),
+    }
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return _smallest(np.concatenate([np.zeros(0, dtype="<i8"), *parts]))
 
 
 def _smallest(numbers: np.ndarray) -> np.ndarray:
@@ -270,7 +309,7 @@ class _Reader:
     def __init__(self, archive: zipfile.ZipFile, problem: Problem):
         self.archive, self.problem = archive, problem
         names = [info.filename for info in archive.infolist()]
-        if len(names) > 20 or len(set(names)) != len(names):
+        if len(names) > _MOST_MEMBERS or len(set(names)) != len(names):
             raise ParseError(f"the archive lists {len(names)} members, some of them twice or too many; it is no answer.")
         self.names = {name.removesuffix(".npy") for name in names if name.endswith(".npy")}
         if len(self.names) != len(names):
@@ -332,6 +371,7 @@ class _Reader:
             "partial": self.partial,
             "elimination": self.elimination,
             "search": self.search,
+            "cores": self.cores,
             "quadratic": self.quadratic,
         }
         return readers[form]() if form in readers else None
@@ -390,13 +430,24 @@ class _Reader:
 
     def search(self) -> SearchCertificate:
         old = self.version == _OLD_VERSION
+        level = 0.0 if old else float(self.array("level", "<f8", ()))
+        boxes, ptr, index, value = self.boxes(old)
+        return self.tree(boxes, ptr, index, value, level)
+
+    def boxes(self, old: bool) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
+        """Numbers of all boxes, and their messages."""
         small, large = ("<i4", "<i8") if old else (_INTEGERS, _INTEGERS)
         parent = self.array("parent", small, (None,))
-        boxes = [self.array(name, small, parent.shape) for name in (_OLD_BOXES if old else _BOXES)[1:]]
-        node, label, relation, number, *rest = boxes
+        boxes = [parent] + [self.array(name, small, parent.shape) for name in (_OLD_BOXES if old else _BOXES)[1:]]
         ptr, index = self.array("ptr", large, (None,)).astype(np.int64), self.array("index", large, (None,))
-        value = self.array("value", "<f8" if old else ("<f4", "<f8"), index.shape)
-        level = 0.0 if old else float(self.array("level", "<f8", ()))
+        return boxes, ptr, index, self.array("value", "<f8" if old else ("<f4", "<f8"), index.shape)
+
+    def tree(
+        self, boxes: list[np.ndarray], ptr: np.ndarray, index: np.ndarray, value: np.ndarray, level: float
+    ) -> SearchCertificate:
+        """The search of these boxes, once all of its numbers are known to be in range."""
+        old = self.version == _OLD_VERSION
+        parent, node, label, relation, number, *rest = boxes
         if not len(parent) or len(ptr) < 2 or not 0 <= level < np.inf:
             raise ParseError("the search has no boxes, no messages, or a level that is not a number from 0 on.")
         if ((parent[1:] < 0) | (parent[1:] >= np.arange(1, len(parent)))).any():
@@ -417,6 +468,37 @@ class _Reader:
         return SearchCertificate(
             parent, node, label, relation, number, ptr, index, value, passes=passes, effort=effort, level=level
         )
+
+    def cores(self) -> CoresCertificate:
+        empty, whole = self.problem.zero_messages(), self.problem
+        pair = tuple(self.array(name, "<f8", getattr(empty, name).shape) for name in ("edge", "clique"))
+        messages = whole.as_messages(pair)
+        boxes, ptr, index, value = self.boxes(False)
+        core_ptr, nodes = self.array("core_ptr", "<i8", (None,)), self.array("core_nodes", "<i4", (None,)).astype(np.int64)
+        labels, n_cores = self.array("core_labels", "<i4", nodes.shape), len(core_ptr) - 1
+        box_ptr, level = self.array("box_ptr", "<i8", core_ptr.shape), self.array("level", "<f8", (n_cores,))
+        for cuts, size in ((core_ptr, len(nodes)), (box_ptr, len(boxes[0])), (ptr, len(index))):
+            if not len(cuts) or cuts[0] != 0 or cuts[-1] != size or (np.diff(cuts) < 0).any():
+                raise ParseError("nodes, boxes and messages are not cut into one piece per core.")
+        pieces = [slice(*ends) for ends in pairwise(core_ptr.tolist())]
+        cut, number, cores = Cut(whole, messages, [nodes[piece] for piece in pieces]), boxes[4], []
+        if ((number < -1) | (number >= len(ptr) - 1)).any():
+            raise ParseError("a box of the search has a message set out of range.")
+        for c, (piece, ends) in enumerate(zip(pieces, pairwise(box_ptr.tolist()), strict=True)):
+            mine = [part[slice(*ends)] for part in boxes]
+            own = mine[4][mine[4] >= 0]
+            if not len(own):
+                raise ParseError(f"core {c} has no messages.")
+            first, last = int(own.min()), int(own.max())
+            mine[4] = np.where(mine[4] < 0, -1, mine[4].astype(np.int64) - first)
+            entries = slice(ptr[first], ptr[last + 1])
+            self.problem = cut.problems[c]
+            try:
+                tree = self.tree(mine, ptr[first : last + 2] - ptr[first], index[entries], value[entries], float(level[c]))
+                cores.append(Core(nodes[piece], as_labels(labels[piece], self.problem.n_states), tree))
+            finally:
+                self.problem = whole
+        return CoresCertificate(messages, tuple(cores))
 
     def quadratic(self) -> QPCertificate:
         n_nodes, n_edges, n_labels = self.problem.n_nodes, self.problem.n_edges, self.problem.n_labels

@@ -28,7 +28,10 @@ from .exact import exact_maxima, exact_score
 from .scale import UNIT, edge_centres
 
 if TYPE_CHECKING:
-    from ..problem import Problem
+    from ..problem import Messages, Problem
+
+_WHOLE = 2.0**52
+"""Whole numbers below this, and differences of two of them, are themselves in floating point."""
 
 
 class Split(NamedTuple):
@@ -107,6 +110,20 @@ def split(problem: Problem, outer: CycleCertificate, part: np.ndarray) -> Split:
         )
     left, table_off = outer.problem_left(problem)
     messages, domain = problem.as_messages(outer.left_messages), arc_consistent(problem)
+    own, inner, unary_off = cut_out(left, messages, domain, part)
+    inside = np.zeros(problem.n_nodes, dtype=bool)
+    inside[part] = True
+    return Split(left, own, domain, ~inside, ~inner, unary_off, table_off)
+
+
+def cut_out(
+    problem: Problem, messages: Messages, domain: np.ndarray, part: np.ndarray
+) -> tuple[Problem, np.ndarray, np.ndarray]:
+    """The problem of some nodes, in increasing order, and of the edges between them, given the messages of all other edges at these nodes.
+
+    Returns it, the mask of its edges, and by how much its unaries may have been off: they are raised by that. Whole numbers are not, so the part of a
+    whole-number problem with whole messages at its border is one too.
+    """
     inside = np.zeros(problem.n_nodes, dtype=bool)
     inside[part] = True
     edges = problem.graph.edges
@@ -115,25 +132,27 @@ def split(problem: Problem, outer: CycleCertificate, part: np.ndarray) -> Split:
     number[part] = np.arange(len(part))
     unary = np.where(domain[part], problem.unary[part], -np.inf)
     size, count = np.where(domain[part], np.abs(problem.unary[part]), 0.0), np.full(len(part), 3)
+    broken = size != np.floor(size)  # entries that rounding may have touched
     for side in (0, 1):
         border = np.flatnonzero(~inner & inside[edges[:, side]])
-        at = number[edges[border, side]]
-        np.subtract.at(unary, at, messages.edge[side, border])
-        np.add.at(size, at, np.abs(messages.edge[side, border]))
+        at, sent = number[edges[border, side]], messages.edge[side, border]
+        np.subtract.at(unary, at, sent)
+        np.add.at(size, at, np.abs(sent))
         np.add.at(count, at, 1)
-    unary_off = np.where(domain[part], UNIT * count[:, None] * size, 0.0)
+        np.logical_or.at(broken, at, sent != np.floor(sent))
+    unary_off = np.where(domain[part] & (broken | (size >= _WHOLE)), UNIT * count[:, None] * size, 0.0)
     graph = Graph.from_edges(number[edges[inner]], n_nodes=len(part))
     if not np.array_equal(graph.edges, number[edges[inner]]):
         raise CertificateError("the edges of the part were put in another order.")
-    used, table = np.unique(left.edge_table[inner], return_inverse=True)
+    used, table = np.unique(problem.edge_table[inner], return_inverse=True)
     own = type(problem)._trusted(
         graph=graph,
         unary=unary + unary_off,
-        tables=left.tables[used] if len(used) else left.tables[:1],
+        tables=problem.tables[used] if len(used) else np.zeros((1, problem.n_labels, problem.n_labels)),
         edge_table=table.reshape(-1).astype(np.int32),
-        edge_weight=left.edge_weight[inner],
+        edge_weight=problem.edge_weight[inner],
         n_states=problem.n_states[part],
         cliques=Cliques.build(None, problem.n_states[part], problem.n_labels),
         offset=0.0,
     )
-    return Split(left, own, domain, ~inside, ~inner, unary_off, table_off)
+    return own, inner, unary_off

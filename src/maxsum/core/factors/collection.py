@@ -126,6 +126,11 @@ class Factors:
         return found
 
     @cached_property
+    def are_tables(self) -> bool:
+        """Whether every function is a table."""
+        return all(isinstance(self.functions[number], Table) for number in self._single)
+
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Factors that can be worked on together."""
         if not len(self):

@@ -18,7 +18,6 @@ from ...core.problem import Problem
 from ...executors.threads import thread_map
 from ...inference.questions import k_best, log_partition, max_marginals
 from ...inference.questions.k_best import KBest
-from ...models.bound import BoundModel
 from ...models.labels import encode_labels, read_labels
 from ...models.sample import GraphSample
 from ..settings import as_jobs
@@ -279,13 +278,14 @@ def losses_of(lower: np.ndarray, upper: np.ndarray, exact: bool) -> LabelLosses:
     return LabelLosses(low, high, exact)
 
 
-def label_numbers(model: BoundModel, rule: Any, samples: Sequence[GraphSample], labels: list[Any]) -> list[np.ndarray]:
-    """Labels of nodes as numbers of classes, -1 where unknown, -2 for labels that are no classes of the model; ``rule`` numbers labels that are
+def label_numbers(
+    classes: Sequence[np.ndarray], rule: Any, samples: Sequence[GraphSample], labels: list[Any]
+) -> list[np.ndarray]:
+    """Labels of nodes as numbers of the classes of their type, -1 where unknown, -2 for labels that are none of them; ``rule`` numbers labels that are
     neither numbers nor strings."""
     if rule is not None:
         read = read_labels(samples, rule.encode(samples, labels), list(range(len(rule.classes))) + [UNSEEN])
         return [np.where(known, own, UNKNOWN).astype(np.int64) for own, known in read]
-    classes = model.classes
     found = []
     for sample, (own, known) in zip(samples, read_labels(samples, labels, _declared(classes)), strict=True):
         types = np.zeros(sample.n_nodes, dtype=np.int64) if sample.node_types is None else sample.node_types
@@ -295,10 +295,10 @@ def label_numbers(model: BoundModel, rule: Any, samples: Sequence[GraphSample], 
             coded[here & ~np.isin(own, mine)] = UNSEEN
         filler = np.array([classes[t][0] for t in types.tolist()])
         usable = known & (coded == UNKNOWN)
-        numbers = encode_labels([np.where(usable, own, filler) if len(own) else own], [sample], classes)
+        numbers = encode_labels([np.where(usable, own, filler) if len(own) else own], [sample], tuple(classes))
         found.append(np.where(usable, numbers, coded))
     return found
 
 
-def _declared(classes: tuple[np.ndarray, ...]) -> Any:
+def _declared(classes: Sequence[np.ndarray]) -> Any:
     return list(classes) if len(classes) > 1 else classes[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...core.errors import InvalidParameterError
 from ...core.parameters import Flag, WholeNumber, check_value
+
+_FIELDS = ("part", "label", "with", "weight")
+
+
+def _row(*values: Any) -> dict[str, Any]:
+    return dict(zip(_FIELDS, values, strict=True))
 
 
 class Inspection(ABC):
@@ -93,7 +100,7 @@ class Inspection(ABC):
         (2, 2)
         """
         check_is_fitted(self, "weights_")
-        blocks = {key: own for key, own in self.coef_blocks_.items() if not key.startswith(("nodes", "bias"))}
+        blocks = self._pairwise_blocks()
         if name not in blocks:
             raise InvalidParameterError(
                 f"name is {name!r}, wanted one of the pairwise blocks {', '.join(blocks) or '(there are none)'}."
@@ -101,14 +108,70 @@ class Inspection(ABC):
         block = blocks[name]
         if not as_frame:
             return block
-        rows, columns = self._axes(name)
-        if block.ndim == 3 and len(rows) == len(block):
-            block = block.reshape(len(block), -1)
-        if block.shape != (len(rows), len(columns)):
+        rows, columns, table = self._named(name, block)
+        if table is None:
             raise InvalidParameterError(
                 f"the block {name!r} has shape {block.shape}, which is no table; wanted as_frame=False."
             )
-        return frame(block, index=rows, columns=columns)
+        return frame(table, index=rows, columns=columns)
+
+    def explain(self, n: int = 10, *, as_frame: bool | None = None) -> Any:
+        """What was learned in one table: the heaviest weights of features and of pairs of labels, by their names.
+
+        Parameters
+        ----------
+        n : int
+            Features for each class, and so many against it; pairs of labels for each table, and so many against.
+        as_frame : bool, optional
+            A pandas DataFrame; by default where pandas is installed, and otherwise a list of dicts with the same fields.
+
+        Returns
+        -------
+        DataFrame or list of dict
+            A row a weight that is not 0: ``part`` (``"nodes"``, or the name of the pairwise block), ``label`` (the class, or the label of an edge's first
+            node; for a table of labels the pair of columns), ``with`` (the feature, or the label of the second node; their two values), ``weight``
+            (-inf for what is forbidden). Parts follow each other, the largest weights of each class or table first.
+
+        Examples
+        --------
+        >>> import maxsum as ms
+        >>> X, y = [[{"word": "the"}, {"word": "dog"}], [{"word": "a"}, {"word": "cat"}]], [["D", "N"], ["D", "N"]]
+        >>> rows = ms.SequenceLabeler(C=10.0).fit(X, y).explain(1, as_frame=False)
+        >>> rows[0]["part"], rows[0]["label"], rows[0]["with"].startswith("word=")
+        ('nodes', 'D', True)
+        """
+        check_is_fitted(self, "weights_")
+        check_value("n", n, WholeNumber(1))
+        rows: list[dict[str, Any]] = []
+        for label, t in self._weighted_labels():
+            sides = self.top_features(label, n, node_type=t), self.top_features(label, n, smallest=True, node_type=t)
+            rows += [_row("nodes", label, name, weight) for name, weight in (*sides[0], *sides[1][::-1])]
+        for name, block in self._pairwise_blocks().items():
+            first, second, table = self._named(name, block)
+            if table is None:
+                continue
+            order = [i for i in np.argsort(-table, axis=None, kind="stable").tolist() if table.flat[i] != 0]
+            kept = order if len(order) <= 2 * n else order[:n] + order[-n:]
+            rows += [_row(name, first[i // len(second)], second[i % len(second)], float(table.flat[i])) for i in kept]
+        if as_frame is None:
+            as_frame = find_spec("pandas") is not None
+        return frame(rows, columns=list(_FIELDS)) if as_frame else rows
+
+    def _weighted_labels(self) -> list[tuple[Any, int]]:
+        """What has weights of features: labels as `top_features` takes them, each with its type of node."""
+        several = getattr(self.model_, "classes", None)
+        kinds = several if isinstance(several, tuple) and len(several) > 1 else (self.classes_,)
+        return [(label, t) for t, classes in enumerate(kinds) for label in np.asarray(classes).tolist()]
+
+    def _pairwise_blocks(self) -> dict[str, np.ndarray]:
+        return {key: own for key, own in self.coef_blocks_.items() if not key.startswith(("nodes", "bias"))}
+
+    def _named(self, name: str, block: np.ndarray) -> tuple[list[Any], list[Any], np.ndarray | None]:
+        """Names of rows and columns of a pairwise block, and the block as a table; None where it is none."""
+        rows, columns = self._axes(name)
+        if block.ndim == 3 and len(rows) == len(block):
+            block = block.reshape(len(block), block.shape[1] * block.shape[2])
+        return rows, columns, block if rows and block.shape == (len(rows), len(columns)) else None
 
 
 def frame(data: Any, **names: Any) -> Any:

@@ -90,9 +90,10 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
-    unknown : {"drop", "infer"}
-        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
-        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
+    unknown : {"drop", "infer", "complete"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out; infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum); or infer them, then train once more with
+        these labels as if they were given. Both go with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -100,7 +101,7 @@ class GraphLabelerCV(CrossValidatedLabeler, GraphLabeler):
     tighten : bool
         Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
@@ -293,9 +294,10 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
-    unknown : {"drop", "infer"}
-        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
-        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
+    unknown : {"drop", "infer", "complete"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out; infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum); or infer them, then train once more with
+        these labels as if they were given. Both go with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
@@ -303,7 +305,7 @@ class GridLabelerCV(CrossValidatedLabeler, GridLabeler):
     tighten : bool
         Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
@@ -480,15 +482,16 @@ class SequenceLabelerCV(CrossValidatedLabeler, SequenceLabeler):
     forbidden : {"bio", "bioes"}, list of pairs of labels, or dict, optional
         Labels ``(a, b)`` of the first and second end of an edge that exclude each other, exactly, in training and prediction; a dictionary has rules
         by the number of the edge type. The schemes of tags also say how a sequence starts and ends. With ``surrogate="margin"`` or ``"likelihood"``.
-    unknown : {"drop", "infer"}
-        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out, or infer them (latent hinge
-        by the concave-convex procedure from the weights that leave them out; the result is a local optimum). Inference goes with the margin surrogate.
+    unknown : {"drop", "infer", "complete"}
+        What training does with nodes whose label is unknown, or a ``set`` of those that are possible: leave them out; infer them (latent hinge
+        by the concave-convex procedure from the weights that leave them out; the result is a local optimum); or infer them, then train once more with
+        these labels as if they were given. Both go with the margin surrogate.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.

@@ -74,12 +74,14 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
     class_weight : "balanced", dict, list of dicts, or array-like of shape (K,), optional
         What missing each class costs; with tables of labels the classes are 0 and 1 for all labels, or for each by a list
         of dicts.
+    forbidden : list of pairs, optional
+        Values of two columns that exclude each other, ``((column, value), (column, value))``.
     warm_start : bool
         A second `fit` on the same data goes on, in its last training, from what the first left.
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
@@ -122,6 +124,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         label_graph: Any = "complete",
         checkpoint: str | Path | None = None,
         class_weight: Any = None,
+        forbidden: Any = None,
         warm_start: bool = False,
         smoothing: float = 0.0,
         penalty: Any = "l2",
@@ -148,6 +151,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         self.label_graph = label_graph
         self.checkpoint = checkpoint
         self.class_weight = class_weight
+        self.forbidden = forbidden
         self.warm_start = warm_start
         self.smoothing = smoothing
         self.penalty = penalty
@@ -157,7 +161,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
     _measures = ("subset_accuracy", "macro_f1", "iou")
 
     def _splits(self, data: Data, folds: Any) -> Iterable[Any]:
-        if isinstance(self.cv, (int, np.integer)) and data.labels.kind != "multilabel":
+        if isinstance(self.cv, (int, np.integer)) and data.labels.kind in ("binary", "multiclass"):
             folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
         return super()._splits(data, folds)
 
@@ -169,7 +173,9 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
         def score(result: LearningResult) -> float:
             if not (truth >= 0).any():
                 return np.nan
-            predicted = trial._accept(part, result)._table(rows)
+            predicted = trial._accept(part, result)._table(trial._samples(rows))
+            if callable(scoring) and target.kind == "columns":
+                return float(scoring(target.classes.decode(truth), target.classes.decode(predicted)))
             if callable(scoring):
                 tables = (
                     (truth, predicted)
@@ -179,6 +185,11 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
                 return float(scoring(*tables))
             if scoring == "subset_accuracy":
                 return subset_accuracy(truth, predicted, mask=-1)
+            if target.kind == "columns":  # classes of different columns are different ones
+                first = np.cumsum([0, *(len(own) for own in target.classes.classes[:-1])])
+                return _mean_over_labels(
+                    np.where(truth >= 0, truth + first, -1), predicted + first, False, scoring == "macro_f1"
+                )
             return _mean_over_labels(truth, predicted, target.kind == "multilabel", scoring == "macro_f1")
 
         return score

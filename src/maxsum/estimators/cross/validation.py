@@ -190,7 +190,7 @@ class CrossValidatedLabeler(CrossValidated):
 
     folds: str
 
-    _parameters = settings(folds=OneOf("auto", "samples", "nodes"))
+    _parameters = settings(folds=OneOf("auto", "samples", "nodes"), n_hidden=None)
 
     def _cases(self, data: Any, whole: Any) -> Iterable[tuple[Any, Any]]:
         return self._node_cases(data, whole) if self._by_nodes(len(data.items)) else super()._cases(data, whole)

@@ -10,7 +10,6 @@ import numpy as np
 from ...core.certificates.base import EliminationCertificate, MessageCertificate
 from ...core.certificates.elimination_order import FlatTables
 from ...core.errors import InfeasibleError
-from ...core.factors import Table
 from ...core.factors.lifting import lift, lifted_size, unliftable
 from ...core.memory import available
 from ...core.parameters import Maybe, WholeNumber, settings
@@ -150,7 +149,7 @@ def _is_narrower_lifted(problem: Problem, max_cells: float) -> bool:
     """Whether the form with nodes and edges alone can be eliminated within the limits, with far fewer cells than the problem as it is: a count
     over n nodes has a bag of all of them in the one, and partial counts in the other."""
     own = _order(problem, max_cells)
-    tables = all(isinstance(function, Table) for function in problem.factors.functions)
+    tables = problem.factors.are_tables
     # an extra node has as many labels as its factor has tuples: where all are possible, its bags are not smaller
     if own is not None and tables and (own.cells <= _TUNING.table_cells or not problem.factors.is_hard):
         return False

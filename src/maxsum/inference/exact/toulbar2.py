@@ -261,7 +261,7 @@ def _work() -> None:
     sys.path[:] = header["path"]
     import pytoulbar2
 
-    states, start = header["states"], 0
+    states, start, most = header["states"], 0, 1.0
     model = pytoulbar2.CFN(resolution=header["digits"], vac=1)
     for v, n in enumerate(states):
         model.AddVariable(f"x{v}", range(n))
@@ -269,8 +269,13 @@ def _work() -> None:
         size = 1
         for v in scope:
             size *= states[v]
-        model.AddFunction(scope, costs[start : start + size].tolist())
+        own = costs[start : start + size].tolist()
+        most += max((cost for cost in own if cost < float("inf")), default=0.0)
+        model.AddFunction(scope, own)
         start += size
+    model.SetUB(
+        most
+    )  # more than any labelling costs: without it version 1.4.0 ended by a segmentation fault on networks with ternary tables
     answer = model.Solve(timeLimit=header["seconds"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     labels, cost = (None, 0.0) if answer is None else (list(answer[0]), float(answer[1]))

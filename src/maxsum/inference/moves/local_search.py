@@ -1,4 +1,4 @@
-"""LocalSearch: annealing with moves that relabel a random forest at once; good labellings of hard problems, no bound."""
+"""LocalSearch: moves that relabel a random forest, or a subgraph of small width, at once; good labellings of hard problems, no bound."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from ...core.problem import Messages, Problem
 from ...core.result import Termination
 from ...kernels.local_search import forest_moves, total_score
 from ...kernels.records import Net
+from ...kernels.subgraph import take_better_parts
 from ..base import Factored, Run, Solver, Support
 from ..prepare import measure, prepare
 from .icm import polish, start_labels
+from .subgraphs import SubgraphRounds
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Tuning:
     # Last temperature of a round as a share of its first; 0.003 and 0.03 differ by 1e-4 on a grid, by 1 % either way on a
     # complete graph.
     cooling: float = 0.01
+    # Work of forest moves as a share of that on subgraphs, where these pay: on three grids they alone were as good.
+    forest_share: float = 0.25
     look_seconds: float = 0.02  # seconds between two looks at the clock; half and double take the same moves
 
 
@@ -49,13 +53,18 @@ class LocalSearch(Solver):
     temperature. Rounds of moves follow one another, each from the best labelling so far, three of each length with different
     first temperatures, then three of twice that length. The first round has no noise.
 
+    Where subgraphs of small width hold most of the nodes, as on grids, four fifths of the work go to rounds on these: a move with noise on a
+    random subgraph, exact by dynamic programming over bags of up to 256 cells (or of three nodes), then moves without noise until six in a row
+    gain nothing (Hamze and de Freitas 2004; Selby 2014). Of what a round ends with, each connected part that differs from the best
+    labelling is taken by itself if it is better.
+
     The start is the labelling of ``init``, if that is a result with one, or the best label of each node alone. Forbidden terms
     (``-inf``) count as a penalty that no other terms around a node outweigh. The bound is that of ``init``, if any.
 
     Parameters
     ----------
     max_iter : int
-        Moves.
+        Moves of forests; one on a subgraph counts as the number of them that take as long.
     tol : float
         Relative gap at which to stop, where ``init`` brings a bound; with 0, when the labelling is optimal.
     time_limit : float, optional
@@ -114,6 +123,8 @@ class ForestSearch:
         n, k = self.net.unary.shape
         self.work: Any = (*np.zeros((4, n), dtype=np.int32), np.zeros(n, dtype=np.int64), np.zeros((n, k)), np.zeros(k))
         self.n_moves, self.n_rounds, self.improved_at, self.pace = 0, 0, 0, 0.0
+        self.subgraphs = SubgraphRounds(self.net, self.scale, self.seed, _GUMBEL)
+        self.forest_work, self.move_work = 0.0, float(self.net.unary.size + problem.n_edges * k)
         self.run.offer(self.best)
 
     def moves(self) -> Iterator[int]:
@@ -124,11 +135,33 @@ class ForestSearch:
     def one_round(self, max_moves: int = 2**62) -> Iterator[int]:
         """The next round; yields like `moves`."""
         self._adopt()
+        is_late = self.forest_work > _TUNING.forest_share * self.subgraphs.work
+        yield from self._on_subgraphs(max_moves) if is_late and self.subgraphs.pays else self._on_forests(max_moves)
+        improved = polish(self.original, self.best)
+        self.run.offer(improved)
+        self.best, self.level[0] = improved, total_score(self.net, improved)
+
+    def _on_subgraphs(self, left: int) -> Iterator[int]:
+        """A round on subgraphs; each of its moves counts as the forests that take as long."""
+        looked, longest, worked = self.run.clock.seconds, self.n_moves + left, self.subgraphs.work
+        for _ in self.subgraphs.one_round(self.best):
+            self.n_moves += max(1, round((self.subgraphs.work - worked) / self.move_work))
+            self.n_moves, worked = min(self.n_moves, longest), self.subgraphs.work
+            if self.n_moves == longest:
+                break
+            if self.run.clock.seconds - looked > _TUNING.look_seconds:
+                self._offer()
+                yield self.n_moves
+                looked = self.run.clock.seconds
+        self._offer()
+        yield self.n_moves
+
+    def _on_forests(self, left: int) -> Iterator[int]:
         number, heat = divmod(self.n_rounds - 1, len(_TUNING.heats))
         length = _TUNING.first_round << max(number, 0)
         temperature = self.scale * _TUNING.heats[heat] if self.n_rounds else 0.0
         factor = _TUNING.cooling ** (1.0 / length)
-        labels, left = self.best.copy(), min(length, max_moves)
+        labels, left = self.best.copy(), min(length, left)
         while left > 0:
             chunk = min(left, max(1, int(_TUNING.look_seconds / self.pace)) if self.pace else 1)
             started = self.run.clock.seconds
@@ -138,13 +171,15 @@ class ForestSearch:
             self.pace = (self.run.clock.seconds - started) / chunk
             left -= chunk
             self.n_moves += chunk
-            if self.run.offer(self.best):
-                self.improved_at = self.n_moves
+            self.forest_work += chunk * self.move_work
+            self._offer()
             yield self.n_moves
         self.n_rounds += 1
-        improved = polish(self.original, self.best)
-        self.run.offer(improved)
-        self.best, self.level[0] = improved, total_score(self.net, improved)
+        take_better_parts(self.net, self.best, labels)
+
+    def _offer(self) -> None:
+        if self.run.offer(self.best):
+            self.improved_at = self.n_moves
 
     def _adopt(self) -> None:
         """Go on from the labelling of the run where that has become better."""

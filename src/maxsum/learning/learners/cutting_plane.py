@@ -59,7 +59,7 @@ class CuttingPlane(Learner):
     r"""Cutting planes: solve the reduced quadratic program over the planes found so far, ask the oracle at its solution, add
     what is violated.
 
-    .. math:: \max_{\alpha,\mu}\; b^\top\alpha - \tfrac12\|Z\alpha + A^\top\mu\|^2,\quad \textstyle\sum_{i\in j}\alpha_i \le c_j
+    .. math:: \max_{\alpha,\mu}\; b^\top\alpha - \tfrac12\|Z\alpha + A^\top\mu\|^2,\quad \sum_{i\in j}\alpha_i \le c_j
 
     Hard constraints :math:`A w \ge 0` of the cone are in every reduced program. A plane is added if it satisfies the rule (30);
     the training stops by the duality gap (31).

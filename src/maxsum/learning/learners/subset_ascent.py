@@ -54,7 +54,7 @@ _TUNING = Tuning()
 class SubsetAscent(Learner):
     r"""Dual block-coordinate ascent with a multiplier for every subset of at most `MOST_STORED` labels:
 
-    .. math:: \max_\alpha \sum_{j, S} \alpha_{jS} L(y_j, S) - \tfrac12\|w(\alpha)\|^2,\qquad \textstyle\sum_S \alpha_{jS} = c_j.
+    .. math:: \max_\alpha \sum_{j, S} \alpha_{jS} L(y_j, S) - \tfrac12\|w(\alpha)\|^2,\qquad \sum_S \alpha_{jS} = c_j.
 
     A visit of an example scores all its subsets exactly and moves multipliers by pairwise steps with closed-form line search.
 

@@ -38,13 +38,13 @@ class QPObjective(ConvexObjective):
               \xi_j(w) = E_j(\psi(y_j); w) - \min_{\mu\in\Delta}\big[E_j(\mu; w) - \langle\mu, \delta(y_j)\rangle\big],
 
     over the allowed weights of the model. As energies are linear in the weights and strictly convex in :math:`\mu`, each slack is
-    convex and differentiable in :math:`w`; its gradient is :math:`\Psi_j(\psi(y_j)) - \Psi_j(\hat\mu)` at the minimiser (Danskin).
+    convex and differentiable in :math:`w`; its gradient is :math:`\Psi_j(\psi(y_j)) - \Psi_j(\hat{\mu})` at the minimiser (Danskin).
 
     The regulariser is that of the paper, around zero: the least allowed matrix is ``floor`` times the identity, which adds the same
     constant to the energy of every labelling.
 
-    What is proven: the fractional loss :math:`\langle\hat\mu_j, \delta(y_j)\rangle` of the prediction is at most :math:`\xi_j`; the
-    Hamming loss of its rounding is at most :math:`2\xi_j`, as a wrong label has :math:`\hat\mu_v(y_v) \le \tfrac12`.
+    What is proven: the fractional loss :math:`\langle\hat{\mu}_j, \delta(y_j)\rangle` of the prediction is at most :math:`\xi_j`; the
+    Hamming loss of its rounding is at most :math:`2\xi_j`, as a wrong label has :math:`\hat{\mu}_v(y_v) \le \tfrac12`.
 
     Parameters
     ----------

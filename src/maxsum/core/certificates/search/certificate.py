@@ -70,6 +70,13 @@ class SearchCertificate(Certificate):
     effort: np.ndarray | None = None
     level: float = 0.0
 
+    @classmethod
+    def of_messages(cls, messages: Messages) -> SearchCertificate:
+        """A tree of one box, with these messages."""
+        flat = np.concatenate([messages.edge.ravel(), messages.clique.ravel()])
+        index, none = np.flatnonzero(flat), np.zeros(1, dtype=np.int32)
+        return cls(none - 1, none - 1, none - 1, none, none, np.array([0, len(index)]), index, flat[index], none, none)
+
     def __len__(self) -> int:
         return len(self.parent)
 
