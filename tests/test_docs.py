@@ -57,6 +57,11 @@ def test_links_lead_to_pages_and_headings(page):
             assert anchor in slugs, f"{named(page)} links to {target}, which is not among {sorted(slugs)}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_no_merge_was_left_open(page):
+    assert not re.search(r"^(<{7}|={7}|>{7})( |$)", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
 def test_the_site_lists_every_page():
     tree = (DOCS / "index.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^([\w/]+)$", tree, flags=re.MULTILINE))

@@ -128,18 +128,20 @@ std::tuple<i64, bool> probe(const Net &net, Array<u8, 2> domain, Array<u8, 2> tr
 
 // Node and label to branch on, -1 if all are decided.
 //
-// The node has few labels that lose much on average (with hard constraints alone: few labels and many edges); the label is its best.
-std::tuple<i64, i64> choose(const Net &net, Array<const u8, 2> domain, Array<const double, 2> slack) {
+// The node has few labels that lose much on average (with hard constraints alone: few labels and many edges); of `many` labels, where a branching
+// leaves some of them, it has the largest sum of squared losses. The label is its best.
+std::tuple<i64, i64> choose(const Net &net, Array<const u8, 2> domain, Array<const double, 2> slack, Flag many) {
     i64 best_node = -1;
     double best_value = INF;
     for (i64 v = 0; v < net.n_states.size(); v++) {
         i64 size = 0;
-        double loss = 0.0;
+        double loss = 0.0, squares = 0.0;
         for (i64 k = 0; k < net.n_states[v]; k++) {
-            if (domain(v, k)) size += 1, loss += slack(v, k);
+            if (domain(v, k)) size += 1, loss += slack(v, k), squares += slack(v, k) * slack(v, k);
         }
         if (size < 2) continue;
-        const double value = double(size) / (loss / double(size) + 1e-9 * (1.0 + double(net.ptr[v + 1]) - double(net.ptr[v])));
+        const double few = double(size) / (loss / double(size) + 1e-9 * (1.0 + double(net.ptr[v + 1]) - double(net.ptr[v])));
+        const double value = many && squares > 0.0 ? -squares : few;
         if (value < best_value) best_node = v, best_value = value;
     }
     if (best_node < 0) return {-1, -1};
@@ -162,7 +164,7 @@ std::tuple<i64, i64> middle(const Net &net, Array<const u8, 2> domain, i64 v) {
     return {net.n_states[v] - 1, size};
 }
 
-using Limits = std::tuple<double, double, i64, double, i64>;
+using Limits = std::tuple<double, double, i64, double, i64, Flag>;
 using Scratch = std::tuple<Array<double, 2>, Array<i32>, Array<u8>, Flag, Box>;
 using Visited = std::tuple<i64, i64, double, double, i64, i64, i64, i64, double>;
 
@@ -181,14 +183,14 @@ double message_sizes(Array<const double, 3> edge_messages) {
 
 // shrink, tighten, shrink, enumerate_box and choose in one: (passes, opened, height, score, node, label, middle, size, sizes).
 //
-// `limits` are the target, its distance from the best score, max_iter and least of tighten, and the work that an enumeration may take, in passes (0:
-// none). `labels` with `score` (-inf: none) is a labelling met on the way; `size` is the number of labels of `node`. `opened` is what an enumeration
-// that closed the box has opened (0: it did not, or there was none; then height > -inf says that the box is open). `sizes` are the message_sizes
-// after the passes, 0 if there were none.
+// `limits` are the target, its distance from the best score, max_iter and least of tighten, the work that an enumeration may take, in passes (0:
+// none), and whether there are many labels. `labels` with `score` (-inf: none) is a labelling met on the way; `size` is the number of labels of
+// `node`. `opened` is what an enumeration that closed the box has opened (0: it did not, or there was none; then height > -inf says that the box is
+// open). `sizes` are the message_sizes after the passes, 0 if there were none.
 Visited visit(const Net &problem, Array<double, 2> unary, Array<const double, 2> base, Array<u8, 2> domain, Array<double, 3> edge_messages,
               Array<const double, 2> clique_messages, const Limits &limits, const Scratch &scratch, const Enumeration &room, Array<i32> labels) {
     const Net net = with_unary(problem, unary);
-    auto [target, closed_gap, max_iter, least, work] = limits;
+    auto [target, closed_gap, max_iter, least, work, many] = limits;
     const auto &[slack, queue, queued, hard, box] = scratch;
     double height = shrink(net, unary, base, domain, edge_messages, clique_messages, target, slack, queue, queued, hard, box);
     if (height == -INF) return {0, 0, -INF, -INF, -1, -1, -1, 0, 0.0};
@@ -209,7 +211,7 @@ Visited visit(const Net &problem, Array<double, 2> unary, Array<const double, 2>
         }
         if (opened <= limit) return {n_passes, opened + 1, -INF, score, -1, -1, -1, 0, sizes};
     }
-    const auto [node, label] = choose(net, domain, slack);
+    const auto [node, label] = choose(net, domain, slack, many);
     i64 at = -1, size = 0;
     if (node >= 0) std::tie(at, size) = middle(net, domain, node);
     return {n_passes, 0, height, score, node, label, at, size, sizes};
@@ -227,7 +229,7 @@ void bind_search(nb::module_ &m) {
         "height, ``-inf`` if nothing is left.");
     def(m, "probe", probe, "net"_a, "domain"_a, "trial"_a, "queue"_a, "queued"_a, "found"_a,
         "Remove every label whose choice would empty a domain by arc consistency: ``(number removed, whether the box is not empty)``.");
-    def(m, "choose", choose, "net"_a, "domain"_a, "slack"_a, "Node and label to branch on, -1 if all are decided.");
+    def(m, "choose", choose, "net"_a, "domain"_a, "slack"_a, "many"_a, "Node and label to branch on, -1 if all are decided.");
     def(m, "middle", middle, "net"_a, "domain"_a, "v"_a, "Label that halves the labels of ``v`` that are left, and their number.");
     def(m, "visit", visit, "net"_a, "unary"_a, "base"_a, "domain"_a, "edge_messages"_a, "clique_messages"_a, "limits"_a, "scratch"_a, "room"_a,
         "labels"_a, "Shrink, tighten, shrink, enumerate and choose in one: ``(passes, opened, height, score, node, label, middle, size, sizes)``.");
