@@ -69,8 +69,9 @@ def display(writer: Any, node: Any) -> None:
         writer.body.append(f'<span class="eqno">({number})')
         writer.add_permalink_ref(node, "Link to this equation")
         writer.body.append("</span>")
-    writer.body.append(translated(node.astext(), node, block=True))
-    writer.body.append("</div>")
+    writer.body.append(
+        f'<div class="lines">{translated(node.astext(), node, block=True)}</div></div>'
+    )
     raise nodes.SkipNode
 
 

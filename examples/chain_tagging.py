@@ -43,7 +43,10 @@ def main() -> None:
     result = ms.solve(problem)
     assert result.labels is not None and result.certificate is not None
     for word, single, tag in zip(SENTENCE, alone, result.labels, strict=True):
-        print(f"{word:8} {TAGS[single]:12} {TAGS[tag]:12}" + ("  <- changed by its neighbours" if single != tag else ""))
+        print(
+            f"{word:8} {TAGS[single]:12} {TAGS[tag]:12}"
+            + ("  <- changed by its neighbours" if single != tag else "")
+        )
     print(f"score {result.score:g} against {problem.score(alone):g} for the words one by one")
     print(result.message)
     print(result.verify(problem))
@@ -52,7 +55,9 @@ def main() -> None:
     shown = ax.imshow(unary.T, cmap="Blues")
     ax.plot(alone, "o--", color="tab:red", label="each word by itself")
     ax.plot(result.labels, "o-", color="black", label="all together")
-    ax.set(xticks=range(len(SENTENCE)), xticklabels=SENTENCE, yticks=range(len(TAGS)), yticklabels=TAGS)
+    ax.set(
+        xticks=range(len(SENTENCE)), xticklabels=SENTENCE, yticks=range(len(TAGS)), yticklabels=TAGS
+    )
     ax.legend(loc="upper left", bbox_to_anchor=(0, 1.28), ncols=2)
     plt.colorbar(shown, label="score of the word alone")
     plt.savefig("chain_tagging.png", dpi=80)

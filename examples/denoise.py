@@ -41,7 +41,12 @@ def main() -> None:
     print(result.message)
     print(result.verify(problem))
 
-    panels = {"noisy": pixels, "thresholds": thresholded, "the labelling": labelling, "truth": truth}
+    panels = {
+        "noisy": pixels,
+        "thresholds": thresholded,
+        "the labelling": labelling,
+        "truth": truth,
+    }
     _, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
     for ax, (title, own) in zip(axes, panels.items(), strict=True):
         ax.imshow(own, cmap="gray" if title == "noisy" else "viridis")

@@ -27,7 +27,9 @@ def main() -> None:
     apart = np.abs(np.subtract.outer(np.arange(CHANNELS), np.arange(CHANNELS)))
     costs = rng.integers(0, 60, size=(SIDE * SIDE, CHANNELS)).astype(float)
     problem = ms.Problem.from_costs(
-        ms.Graph.grid(SIDE, SIDE), costs, tables=np.select([apart == 0, apart == 1], [90.0, 30.0], 0.0)
+        ms.Graph.grid(SIDE, SIDE),
+        costs,
+        tables=np.select([apart == 0, apart == 1], [90.0, 30.0], 0.0),
     )
     ranked = ms.k_best(problem, 5)
     print("costs of the five best:", (-ranked.scores).tolist(), "proven positions:", ranked.proven)
@@ -37,7 +39,16 @@ def main() -> None:
     for ax, labels, score in zip(axes, ranked.labels, ranked.scores, strict=True):
         ax.imshow(labels.reshape(SIDE, SIDE), cmap="viridis", vmin=0, vmax=CHANNELS - 1)
         for cell in np.flatnonzero(labels != ranked.labels[0]):
-            ax.add_patch(plt.Rectangle((cell % SIDE - 0.5, cell // SIDE - 0.5), 1, 1, fill=False, color="red", linewidth=2))
+            ax.add_patch(
+                plt.Rectangle(
+                    (cell % SIDE - 0.5, cell // SIDE - 0.5),
+                    1,
+                    1,
+                    fill=False,
+                    color="red",
+                    linewidth=2,
+                )
+            )
         ax.set_title(f"cost {-score:g}", fontsize="medium")
         ax.set_axis_off()
     plt.savefig("five_best.png", dpi=80)
@@ -45,7 +56,11 @@ def main() -> None:
     result = ms.solve(problem)
     problem.save("plan.npz")
     save_answer("answer.npz", result)
-    done = subprocess.run([sys.executable, "-I", str(Path(checker)), "plan.npz", "answer.npz"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-I", str(Path(checker)), "plan.npz", "answer.npz"],
+        capture_output=True,
+        text=True,
+    )
     print(done.stdout)
     assert done.returncode == 0
     print(result.verify(problem))

@@ -16,7 +16,10 @@ import numpy as np
 import maxsum as ms
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
-NEXT = np.array([[6, 2, 0, 2, 0], [3, 0, 3, 0, 0], [3, 0, 1, 0, 0], [4, 0, 0, 0, 2], [4, 0, 0, 0, 1]], dtype=float)
+NEXT = np.array(
+    [[6, 2, 0, 2, 0], [3, 0, 3, 0, 0], [3, 0, 1, 0, 0], [4, 0, 0, 0, 2], [4, 0, 0, 0, 1]],
+    dtype=float,
+)
 NEXT /= NEXT.sum(axis=1, keepdims=True)
 
 
@@ -44,13 +47,23 @@ def main() -> None:
     _, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     for ax, (name, net) in zip(axes, models.items(), strict=True):
         found = net.predict(Xt)
-        title = f"{name}: {100 * net.score(Xt, yt):.1f} % right, {sum(map(broken, found))} broken tags"
+        title = (
+            f"{name}: {100 * net.score(Xt, yt):.1f} % right, {sum(map(broken, found))} broken tags"
+        )
         print(title)
         order = [net.classes_.tolist().index(tag) for tag in TAGS]
         weights = np.array(net.transitions())[np.ix_(order, order)]
-        picture = ax.imshow(np.where(np.isfinite(weights), weights, np.nan), cmap="RdBu", vmin=-2, vmax=2)
+        picture = ax.imshow(
+            np.where(np.isfinite(weights), weights, np.nan), cmap="RdBu", vmin=-2, vmax=2
+        )
         ax.set(
-            xticks=range(5), yticks=range(5), xticklabels=TAGS, yticklabels=TAGS, title=title, xlabel="next tag", ylabel="tag"
+            xticks=range(5),
+            yticks=range(5),
+            xticklabels=TAGS,
+            yticklabels=TAGS,
+            title=title,
+            xlabel="next tag",
+            ylabel="tag",
         )
         ax.set_facecolor("0.2")  # forbidden
         ax.title.set_fontsize("medium")

@@ -35,7 +35,9 @@ def main() -> None:
     net = ms.SequenceLabeler(surrogate="likelihood", C=1.0, classes=STATES).fit(X, y)
     sets = ms.calibration.LabelSets(net, coverage=0.9).fit(Xc, yc)
     covered, size = sets.coverage_of(Xt, yt), sets.size_of(Xt)
-    print(f"sets of {size:.2f} labels hold the true one of {100 * covered:.1f} % of the days (90 % asked)")
+    print(
+        f"sets of {size:.2f} labels hold the true one of {100 * covered:.1f} % of the days (90 % asked)"
+    )
 
     p, found = net.predict_proba(Xt[:1])[0], sets.predict(Xt[:1])[0]
     order = [net.classes_.tolist().index(state) for state in STATES]
@@ -44,9 +46,23 @@ def main() -> None:
     for day, (own, true) in enumerate(zip(found, yt[0], strict=True)):
         for row, k in enumerate(order):
             if own[k]:
-                ax.add_patch(plt.Rectangle((day - 0.46, row - 0.46), 0.92, 0.92, fill=False, color="tab:orange", linewidth=2))
+                ax.add_patch(
+                    plt.Rectangle(
+                        (day - 0.46, row - 0.46),
+                        0.92,
+                        0.92,
+                        fill=False,
+                        color="tab:orange",
+                        linewidth=2,
+                    )
+                )
         ax.plot(day, STATES.index(true), "k.")
-    ax.set(yticks=range(3), yticklabels=STATES, xlabel="day", title="probability (blue), set (orange), truth (dot)")
+    ax.set(
+        yticks=range(3),
+        yticklabels=STATES,
+        xlabel="day",
+        title="probability (blue), set (orange), truth (dot)",
+    )
     plt.colorbar(picture, ax=ax)
     plt.savefig("how_sure.png", dpi=80)
 

@@ -27,16 +27,31 @@ def regions(photo: np.ndarray) -> ms.graphs.Superpixels:
 
 
 def main() -> None:
-    photos, masks = ms.datasets.make_shape_sorter(TRAIN + 1, SIZE, SIZE, random_state=2, texture=0.1)
+    photos, masks = ms.datasets.make_shape_sorter(
+        TRAIN + 1, SIZE, SIZE, random_state=2, texture=0.1
+    )
     made = [regions(photo) for photo in photos]
-    samples, y = [own.sample for own in made], [own.labels(mask) for own, mask in zip(made, masks, strict=True)]
-    net = ms.GraphLabeler("potts", C=3.0, tol=0.05, bias=True, scale="standard").fit(samples[:-1], y[:-1])
+    samples, y = (
+        [own.sample for own in made],
+        [own.labels(mask) for own, mask in zip(made, masks, strict=True)],
+    )
+    net = ms.GraphLabeler("potts", C=3.0, tol=0.05, bias=True, scale="standard").fit(
+        samples[:-1], y[:-1]
+    )
     print(
         "weights of equal neighbours:",
-        {name: own.ravel()[0].round(2).item() for name, own in net.coef_blocks_.items() if "edges" in name},
+        {
+            name: own.ravel()[0].round(2).item()
+            for name, own in net.coef_blocks_.items()
+            if "edges" in name
+        },
     )
 
-    last, result, problem = made[-1], net.predict_result(samples[-1:])[0], net.problems(samples[-1:])[0]
+    last, result, problem = (
+        made[-1],
+        net.predict_result(samples[-1:])[0],
+        net.problems(samples[-1:])[0],
+    )
     print(result.message)
     print(result.verify(problem))
     found, mask = last.paint(net.classes_[result.labels]), masks[-1]
@@ -49,8 +64,16 @@ def main() -> None:
     borders[1:] |= last.segments[1:] != last.segments[:-1]
     shown = np.where(borders[..., None], 255, photos[-1])
     _, axes = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained")
-    for ax, (title, image) in zip(axes, (("superpixels", shown), ("found", found), ("truth", mask)), strict=True):
-        ax.imshow(image, cmap=None if image.ndim == 3 else "tab10", vmin=0, vmax=9, interpolation="nearest")
+    for ax, (title, image) in zip(
+        axes, (("superpixels", shown), ("found", found), ("truth", mask)), strict=True
+    ):
+        ax.imshow(
+            image,
+            cmap=None if image.ndim == 3 else "tab10",
+            vmin=0,
+            vmax=9,
+            interpolation="nearest",
+        )
         ax.set_title(title, fontsize="medium")
         ax.set_axis_off()
     plt.savefig("label_superpixels.png", dpi=80)

@@ -31,7 +31,9 @@ def main() -> None:
     random = np.random.default_rng(1)
     scans = [scan(random) for _ in range(4)]
     X, y = [own for own, _ in scans], [truth for _, truth in scans]
-    net = ms.GridLabeler("supermodular", dimensions=3, bias=True, C=0.01, tol=0.01).fit(X[:3], y[:3])
+    net = ms.GridLabeler("supermodular", dimensions=3, bias=True, C=0.01, tol=0.01).fit(
+        X[:3], y[:3]
+    )
     result, problem = net.predict_result(X[3:])[0], net.problems(X[3:])[0]
     print(result.message)
     print(result.verify(problem))
@@ -44,7 +46,9 @@ def main() -> None:
     _, axes = plt.subplots(4, 4, figsize=(8, 8.4), layout="constrained")
     for row, layer in zip(axes, (4, 7, 10, 13), strict=True):
         for ax, (title, image) in zip(
-            row, (("scan", X[3][..., 0]), ("threshold", plain), ("found", found), ("truth", y[3])), strict=True
+            row,
+            (("scan", X[3][..., 0]), ("threshold", plain), ("found", found), ("truth", y[3])),
+            strict=True,
         ):
             ax.imshow(image[layer], cmap="gray", interpolation="nearest")
             ax.set_title(f"{title}, layer {layer}", fontsize="small")

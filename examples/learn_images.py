@@ -39,13 +39,19 @@ def main() -> None:
 
     new, truth = [image for image, _ in test], [own for _, own in test]
     alone = np.mean([(image[:, :, 0] > 0.5) == (own == "disc") for image, own in test])
-    print(f"pixels right in new images: {alone:.1%} by thresholding, {net.score(new, truth):.1%} by the labelling")
+    print(
+        f"pixels right in new images: {alone:.1%} by thresholding, {net.score(new, truth):.1%} by the labelling"
+    )
 
     result, problem = net.predict_result(new)[0], net.problems(new)[0]
     assert result.labels is not None and result.certificate is not None
     print(result.verify(problem))
 
-    panels = {"new image": new[0][:, :, 0], "threshold": new[0][:, :, 0] > 0.5, "learned": net.predict(new)[0] == "disc"}
+    panels = {
+        "new image": new[0][:, :, 0],
+        "threshold": new[0][:, :, 0] > 0.5,
+        "learned": net.predict(new)[0] == "disc",
+    }
     _, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
     for ax, (title, own) in zip(axes, {**panels, "truth": truth[0] == "disc"}.items(), strict=True):
         ax.imshow(own, cmap="gray")

@@ -20,7 +20,9 @@ from maxsum.experiments.sudoku import board, learn, playing_problem
 def main() -> None:
     puzzles, solutions = ms.datasets.load_sudoku("easy")
     learned = learn(Puzzle(puzzles[0], solutions[0]))
-    print(f"{board().n_edges} pairs of cells, {learned.updates} updates of Algorithm 3; the rules were found: {learned.rules}")
+    print(
+        f"{board().n_edges} pairs of cells, {learned.updates} updates of Algorithm 3; the rules were found: {learned.rules}"
+    )
 
     given, truth = puzzles[7], solutions[7]
     problem = playing_problem(learned.q, learned.g, given)
@@ -30,8 +32,13 @@ def main() -> None:
     found = result.labels + 1
     print(f"cells of a new puzzle that are right: {(found == truth).sum()} of 81")
 
-    _, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained", width_ratios=[1, 1, 1.2])
-    for ax, digits, title in ((left, given, "a new puzzle"), (middle, found, "solved by the learned rules")):
+    _, (left, middle, right) = plt.subplots(
+        1, 3, figsize=(11, 3.6), layout="constrained", width_ratios=[1, 1, 1.2]
+    )
+    for ax, digits, title in (
+        (left, given, "a new puzzle"),
+        (middle, found, "solved by the learned rules"),
+    ):
         ax.set(xlim=(0, 9), ylim=(9, 0), xticks=[], yticks=[], title=title, aspect="equal")
         for i in range(10):
             ax.axhline(i, color="0.3", linewidth=1.5 if i % 3 == 0 else 0.4)
@@ -42,7 +49,11 @@ def main() -> None:
                 color="black" if given[cell] else "tab:blue",
             )  # fmt: skip
     shown = right.imshow(
-        learned.g, cmap="RdBu", vmin=-abs(learned.g).max(), vmax=abs(learned.g).max(), extent=(0.5, 9.5, 9.5, 0.5)
+        learned.g,
+        cmap="RdBu",
+        vmin=-abs(learned.g).max(),
+        vmax=abs(learned.g).max(),
+        extent=(0.5, 9.5, 9.5, 0.5),
     )
     right.set(title="learned table of two neighbours", xticks=range(1, 10), yticks=range(1, 10))
     plt.colorbar(shown, ax=right)

@@ -17,7 +17,9 @@ SUBJECTS = 4
 
 
 def main() -> None:
-    papers = ms.datasets.make_citations(300, 700, 200, SUBJECTS, n_hidden=150, random_state=3, words_a_node=6.0)
+    papers = ms.datasets.make_citations(
+        300, 700, 200, SUBJECTS, n_hidden=150, random_state=3, words_a_node=6.0
+    )
     sample, truth, known, asked = papers.sample, papers.y, papers.known, papers.hidden
 
     alone = ms.GraphSample(sample.X, ms.Graph.from_edges([], len(truth)))
@@ -28,7 +30,12 @@ def main() -> None:
     print("training:", net.result_.verify(net.objective_))
     print(result.certificate.verify(net.problems([sample], observed=[known])[0], result.labels))
 
-    panels = {"true subjects": truth, "known": known, "words alone": words, "words and links": labels}
+    panels = {
+        "true subjects": truth,
+        "known": known,
+        "words alone": words,
+        "words and links": labels,
+    }
     place = layout(sample.graph, truth)
     _, axes = plt.subplots(1, 4, figsize=(14, 3.6), layout="constrained")
     u, v = sample.graph.edges.T
@@ -48,7 +55,9 @@ def layout(graph, groups):
     """A place for each paper: around the middle of its subject."""
     rng = np.random.default_rng(1)
     angle = 2 * np.pi * groups / SUBJECTS
-    return np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.33 * rng.normal(size=(graph.n_nodes, 2))
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.33 * rng.normal(
+        size=(graph.n_nodes, 2)
+    )
 
 
 if __name__ == "__main__":

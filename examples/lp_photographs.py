@@ -12,14 +12,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import maxsum as ms
-from maxsum.datasets.shape_sorter import colour_codes
 
 SIZE, TRAIN = 40, 8
 
 
 def main() -> None:
     photos, masks = ms.datasets.make_shape_sorter(TRAIN + 2, SIZE, SIZE, random_state=1)
-    X = [colour_codes(photo) for photo in photos]
+    X = [(photo >> 5).astype(int) @ [64, 8, 1] for photo in photos]  # three bits of each channel
     alone = ms.GridLabeler("potts", C=0.1, tol=0.05).fit(X[:TRAIN], masks[:TRAIN])
     alone.weights_[-1] = 0.0  # what equal neighbours gain
     net = ms.GridLabeler("general", surrogate="lp", C=0.1, tol=0.05).fit(X[:TRAIN], masks[:TRAIN])
@@ -31,13 +30,20 @@ def main() -> None:
     _, axes = plt.subplots(2, 4, figsize=(11, 5.6), layout="constrained")
     for row, j in zip(axes, (-2, -1), strict=True):
         colour, both = (own.predict([X[j]])[0] for own in (alone, net))
-        panels = {"photograph": None, "colours alone": colour, "with neighbours": both, "truth": masks[j]}
+        panels = {
+            "photograph": None,
+            "colours alone": colour,
+            "with neighbours": both,
+            "truth": masks[j],
+        }
         for ax, (title, labels) in zip(row, panels.items(), strict=True):
             if labels is None:
                 ax.imshow(photos[j])
             else:
                 ax.imshow(labels, cmap="tab10", vmin=0, vmax=9, interpolation="nearest")
-                title += "" if title == "truth" else f": {100 * np.mean(labels != masks[j]):.1f} % wrong"
+                title += (
+                    "" if title == "truth" else f": {100 * np.mean(labels != masks[j]):.1f} % wrong"
+                )
             ax.set_title(title, fontsize="medium")
             ax.set_axis_off()
     plt.savefig("lp_photographs.png", dpi=80)

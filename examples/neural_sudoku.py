@@ -25,24 +25,34 @@ def board() -> ms.Graph:
     cell = np.arange(81).reshape(9, 9)
     boxes = cell.reshape(3, 3, 3, 3).transpose(0, 2, 1, 3).reshape(9, 9)
     units = np.concatenate([cell, cell.T, boxes]).tolist()
-    return ms.Graph.from_edges(sorted({(u, v) for unit in units for u in unit for v in unit if u < v}), n_nodes=81)
+    return ms.Graph.from_edges(
+        sorted({(u, v) for unit in units for u in unit for v in unit if u < v}), n_nodes=81
+    )
 
 
 def solved(random: np.random.Generator) -> np.ndarray:
     """A solved grid: a known one with digits, rows and columns moved."""
     row, column = np.mgrid[:9, :9]
     grid = (3 * (row % 3) + row // 3 + column) % 9
-    order = lambda: np.concatenate([3 * band + random.permutation(3) for band in random.permutation(3)])  # noqa: E731
+
+    def order() -> np.ndarray:
+        return np.concatenate([3 * band + random.permutation(3) for band in random.permutation(3)])
+
     return random.permutation(9)[grid[order()][:, order()]].ravel()
 
 
 def handwritten(random: np.random.Generator, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Images (count, 81, 64) of the digits of solved grids, no image twice, and their labels 0 .. 8."""
     images, digits = load_digits(return_X_y=True)
-    left = {digit: random.permutation(np.flatnonzero(digits == digit + 1)).tolist() for digit in range(9)}
+    left = {
+        digit: random.permutation(np.flatnonzero(digits == digit + 1)).tolist()
+        for digit in range(9)
+    }
     labels = np.stack([solved(random) for _ in range(count)])
     chosen = [left[int(digit)].pop() for digit in labels.ravel()]
-    return torch.tensor(images[chosen] / 16, dtype=torch.float32).reshape(count, 81, 64), torch.tensor(labels)
+    return torch.tensor(images[chosen] / 16, dtype=torch.float32).reshape(
+        count, 81, 64
+    ), torch.tensor(labels)
 
 
 def main() -> None:
@@ -50,15 +60,23 @@ def main() -> None:
     images, labels = handwritten(np.random.default_rng(0), N_TRAIN + N_TEST)
     train, test, truth, graph = images[:N_TRAIN], images[N_TRAIN:], labels[N_TRAIN:], board()
 
-    network = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Dropout(0.3), torch.nn.Linear(48, 9))
-    layer = StructuredHinge(9, graph="graph", reduction="node_mean")  # one table of 9 x 9 for all pairs of cells
-    groups = [{"params": network.parameters(), "lr": 5e-3}, {"params": layer.parameters(), "lr": 0.02}]
+    network = torch.nn.Sequential(
+        torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Dropout(0.3), torch.nn.Linear(48, 9)
+    )
+    # one table of 9 x 9 for all pairs of cells
+    layer = StructuredHinge(9, graph="graph", reduction="node_mean")
+    groups = [
+        {"params": network.parameters(), "lr": 5e-3},
+        {"params": layer.parameters(), "lr": 0.02},
+    ]
     optimizer = torch.optim.Adam(groups)
     for _ in range(EPOCHS):
         for i in torch.randperm(N_TRAIN).tolist():
             # Some cells show the image of another: the rules have to tell them.
             shown = torch.where(torch.rand(81) < 0.1, torch.randint(81, (81,)), torch.arange(81))
-            loss = layer(network(train[i, shown] + 0.05 * torch.randn(81, 64)), labels[i], graphs=[graph])
+            loss = layer(
+                network(train[i, shown] + 0.05 * torch.randn(81, 64)), labels[i], graphs=[graph]
+            )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -79,16 +97,29 @@ def main() -> None:
     draw(test, alone, together, truth, table)
 
 
-def draw(test: torch.Tensor, alone: torch.Tensor, together: torch.Tensor, truth: torch.Tensor, table: np.ndarray) -> None:
+def draw(
+    test: torch.Tensor,
+    alone: torch.Tensor,
+    together: torch.Tensor,
+    truth: torch.Tensor,
+    table: np.ndarray,
+) -> None:
     """The grid with most errors of the network: its images, what is read (wrong ones red), and the table that was learned."""
     import matplotlib.pyplot as plt
 
     i = int((alone != truth).sum(dim=1).argmax())
     figure, axes = plt.subplots(1, 4, figsize=(13, 3.5))
-    tiles = torch.nn.functional.pad(test[i].reshape(9, 9, 8, 8), (2, 2, 2, 2)).permute(0, 2, 1, 3).reshape(108, 108)
+    tiles = (
+        torch.nn.functional.pad(test[i].reshape(9, 9, 8, 8), (2, 2, 2, 2))
+        .permute(0, 2, 1, 3)
+        .reshape(108, 108)
+    )
     axes[0].imshow(tiles, cmap="gray_r")
     axes[0].set_title("images")
-    for axis, read, title in ((axes[1], alone[i], "network alone"), (axes[2], together[i], "with learned rules")):
+    for axis, read, title in (
+        (axes[1], alone[i], "network alone"),
+        (axes[2], together[i], "with learned rules"),
+    ):
         axis.imshow(np.ones((108, 108)), cmap="gray", vmin=0, vmax=1)
         wrong = int((read != truth[i]).sum())
         for cell in range(81):
@@ -109,7 +140,13 @@ def draw(test: torch.Tensor, alone: torch.Tensor, together: torch.Tensor, truth:
             axis.axvline(line - 0.5, color="tab:blue")
         axis.set_xticks([])
         axis.set_yticks([])
-    shown = axes[3].imshow(table, cmap="RdBu", vmin=-abs(table).max(), vmax=abs(table).max(), extent=(0.5, 9.5, 9.5, 0.5))
+    shown = axes[3].imshow(
+        table,
+        cmap="RdBu",
+        vmin=-abs(table).max(),
+        vmax=abs(table).max(),
+        extent=(0.5, 9.5, 9.5, 0.5),
+    )
     axes[3].set_title("learned table of two cells")
     axes[3].set_xticks(range(1, 10))
     axes[3].set_yticks(range(1, 10))

@@ -55,7 +55,8 @@ train, test = ([sentence(rng, 0.9) for _ in range(size)] for size in (40, 200))
 truth, hidden = [tags for _, tags in train], [tags for _, tags in test]
 
 models = {
-    constrained: ms.GraphLabeler(C=1.0, classes=TAGS).fit(samples(train, constrained), truth) for constrained in (False, True)
+    constrained: ms.GraphLabeler(C=1.0, classes=TAGS).fit(samples(train, constrained), truth)
+    for constrained in (False, True)
 }
 scores = {}
 for in_training, in_prediction in ((False, False), (False, True), (True, True)):
@@ -63,7 +64,10 @@ for in_training, in_prediction in ((False, False), (False, True), (True, True)):
     predicted = model.predict(asked)
     kept = np.mean([list(tags).count("verb") == 1 for tags in predicted])
     words = f"constraint in training: {in_training!s:5}  in prediction: {in_prediction!s:5}"
-    share, name = model.score(asked, hidden), ["nowhere", "in prediction", "in both"][in_training + in_prediction]
+    share, name = (
+        model.score(asked, hidden),
+        ["nowhere", "in prediction", "in both"][in_training + in_prediction],
+    )
     scores[f"constraint {name}"] = 100 * share, 100 * kept
     print(f"{words}  right tags: {share:.1%}  sentences with one verb: {kept:.1%}")
 
@@ -75,7 +79,10 @@ print(result.certificate.verify(problem, result.labels))
 
 _, axes = plt.subplots(1, 2, figsize=(10, 2.6), layout="constrained", sharey=True)
 for ax, values, title in zip(
-    axes, zip(*scores.values(), strict=True), ("right tags, %", "sentences with one verb, %"), strict=True
+    axes,
+    zip(*scores.values(), strict=True),
+    ("right tags, %", "sentences with one verb, %"),
+    strict=True,
 ):
     bars = ax.barh(list(scores), values, color="tab:blue")
     ax.bar_label(bars, fmt="%.1f", label_type="center", color="white")

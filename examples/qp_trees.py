@@ -33,19 +33,28 @@ def main() -> None:
     X, y = [x for x, _ in made], [truth for _, truth in made]
     trees = Trees(node_depth=4, edge_depth=1, tests=PixelTests(3, n_pairs=0), min_items=10)
     models = {
-        "no trees": ms.GridLabeler(Convex(), surrogate="qp", C=1.0, tol=0.02, bias=True).fit(X[:TRAIN], y[:TRAIN]),
-        "trees": ms.GridLabeler(Convex(trees=trees), surrogate="qp", C=1.0, tol=0.02).fit(X[:TRAIN], y[:TRAIN]),
+        "no trees": ms.GridLabeler(Convex(), surrogate="qp", C=1.0, tol=0.02, bias=True).fit(
+            X[:TRAIN], y[:TRAIN]
+        ),
+        "trees": ms.GridLabeler(Convex(trees=trees), surrogate="qp", C=1.0, tol=0.02).fit(
+            X[:TRAIN], y[:TRAIN]
+        ),
     }
     panels = {"image": X[-1][..., 0], "truth": y[-1]}
     for name, net in models.items():
         panels[name] = net.predict(X[-1:])[0]
-        print(f"{name:9}: {100 * net.score(X[TRAIN:], y[TRAIN:]):.1f} % of the pixels of new images right")
+        print(
+            f"{name:9}: {100 * net.score(X[TRAIN:], y[TRAIN:]):.1f} % of the pixels of new images right"
+        )
         print("  training:", net.result_.verify(net.objective_))
 
     _, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
     for ax, (title, own) in zip(axes, panels.items(), strict=True):
         ax.imshow(own, cmap="gray")
-        ax.set_title(title + (f": {100 * np.mean(own != y[-1]):.1f} % wrong" if "trees" in title else ""), fontsize="medium")
+        ax.set_title(
+            title + (f": {100 * np.mean(own != y[-1]):.1f} % wrong" if "trees" in title else ""),
+            fontsize="medium",
+        )
         ax.set_axis_off()
     plt.savefig("qp_trees.png", dpi=80)
 

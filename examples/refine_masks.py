@@ -27,9 +27,14 @@ def colours(photo: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     photos, masks = ms.datasets.make_shape_sorter(TRAIN + 1, SIZE, SIZE, random_state=4)
-    seen, truth = np.concatenate([colours(photo) for photo in photos[:3]]), np.concatenate([mask.ravel() for mask in masks[:3]])
+    seen, truth = (
+        np.concatenate([colours(photo) for photo in photos[:3]]),
+        np.concatenate([mask.ravel() for mask in masks[:3]]),
+    )
     classifier = LogisticRegression(max_iter=300).fit(seen, truth)
-    probabilities = [classifier.predict_proba(colours(photo)).reshape(SIZE, SIZE, -1) for photo in photos]
+    probabilities = [
+        classifier.predict_proba(colours(photo)).reshape(SIZE, SIZE, -1) for photo in photos
+    ]
 
     p, photo, mask = probabilities[-1], photos[-1], masks[-1]
     given = ms.refine(p, photo)

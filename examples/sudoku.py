@@ -32,7 +32,15 @@ def main() -> None:
     cell = np.arange(81).reshape(9, 9)
     boxes = [cell[r : r + 3, c : c + 3].ravel() for r in (0, 3, 6) for c in (0, 3, 6)]
     units = [*cell, *cell.T, *boxes]
-    edges = sorted({(min(u, v), max(u, v)) for unit in units for u in unit.tolist() for v in unit.tolist() if u != v})
+    edges = sorted(
+        {
+            (min(u, v), max(u, v))
+            for unit in units
+            for u in unit.tolist()
+            for v in unit.tolist()
+            if u != v
+        }
+    )
 
     unary = np.zeros((81, 9))
     for v, digit in enumerate(given.ravel()):
@@ -54,13 +62,28 @@ def main() -> None:
         print(result.verify(problem))
 
     _, ax = plt.subplots(figsize=(4, 4), layout="constrained")
-    ax.set(xlim=(0, 9), ylim=(9, 0), xticks=[], yticks=[], aspect="equal", title="given digits are black")
+    ax.set(
+        xlim=(0, 9),
+        ylim=(9, 0),
+        xticks=[],
+        yticks=[],
+        aspect="equal",
+        title="given digits are black",
+    )
     for i in range(10):
         ax.axhline(i, color="0.3", linewidth=1.5 if i % 3 == 0 else 0.4)
         ax.axvline(i, color="0.3", linewidth=1.5 if i % 3 == 0 else 0.4)
     for (row, column), digit in np.ndenumerate(solution):
         colour = "black" if given[row, column] else "tab:blue"
-        ax.text(column + 0.5, row + 0.55, str(digit), ha="center", va="center", color=colour, fontsize="large")
+        ax.text(
+            column + 0.5,
+            row + 0.55,
+            str(digit),
+            ha="center",
+            va="center",
+            color=colour,
+            fontsize="large",
+        )
     plt.savefig("sudoku.png", dpi=80)
 
 

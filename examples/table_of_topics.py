@@ -35,8 +35,12 @@ def main() -> None:
     X, Y = table(np.random.default_rng(3), 900)
     train, test = slice(0, 150), slice(150, None)
     models = {
-        "one by one": ms.MultiLabelClassifier(label_graph="none", C=1.0, bias=True).fit(X[train], Y[train]),
-        "together": ms.MultiLabelClassifier(label_graph="complete", C=1.0, bias=True).fit(X[train], Y[train]),
+        "one by one": ms.MultiLabelClassifier(label_graph="none", C=1.0, bias=True).fit(
+            X[train], Y[train]
+        ),
+        "together": ms.MultiLabelClassifier(label_graph="complete", C=1.0, bias=True).fit(
+            X[train], Y[train]
+        ),
     }
     scores = {}
     for name, net in models.items():
@@ -44,7 +48,12 @@ def main() -> None:
         scores[name] = f1(Y[test], found)
         whole = ms.metrics.subset_accuracy(Y[test], found)
         print(f"{name:10}: F1 {scores[name].mean():.3f}, all topics of a row right {whole:.1%}")
-        print("   " + ", ".join(f"{topic} {own:.2f}" for topic, own in zip(TOPICS, scores[name], strict=True)))
+        print(
+            "   "
+            + ", ".join(
+                f"{topic} {own:.2f}" for topic, own in zip(TOPICS, scores[name], strict=True)
+            )
+        )
 
     net = models["together"]
     _, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
@@ -56,8 +65,12 @@ def main() -> None:
     together = np.full((5, 5), np.nan)
     for (u, v), g in zip(net.graph_.edges, net.transitions(), strict=True):
         together[u, v] = together[v, u] = g[1, 1] + g[0, 0] - g[1, 0] - g[0, 1]
-    shown = right.imshow(together, cmap="RdBu", vmin=-np.nanmax(abs(together)), vmax=np.nanmax(abs(together)))
-    right.set(xticks=range(5), yticks=range(5), yticklabels=TOPICS, title="what pairs of topics gain")
+    shown = right.imshow(
+        together, cmap="RdBu", vmin=-np.nanmax(abs(together)), vmax=np.nanmax(abs(together))
+    )
+    right.set(
+        xticks=range(5), yticks=range(5), yticklabels=TOPICS, title="what pairs of topics gain"
+    )
     right.set_xticklabels(TOPICS, rotation=30)
     plt.colorbar(shown, ax=right)
     plt.savefig("table_of_topics.png", dpi=80)

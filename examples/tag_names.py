@@ -15,7 +15,10 @@ import numpy as np
 
 import maxsum as ms
 
-PEOPLE, PLACES = ["Anna", "Boris", "Jordan", "Paris", "Florence", "Carl"], ["Prague", "Paris", "Jordan", "Florence", "Oslo"]
+PEOPLE, PLACES = (
+    ["Anna", "Boris", "Jordan", "Paris", "Florence", "Carl"],
+    ["Prague", "Paris", "Jordan", "Florence", "Oslo"],
+)
 PATTERNS = [
     "P met P in L .",
     "P lives in L .",
@@ -58,23 +61,34 @@ def main() -> None:
     write_columns(folder / "test.conll", 200, rng)
     (X, y), (Xt, yt) = (
         ([features(s) for s in found], [[token[-1] for token in s] for s in found])
-        for found in (ms.datasets.read_conll(folder / f"{name}.conll") for name in ("train", "test"))
+        for found in (
+            ms.datasets.read_conll(folder / f"{name}.conll") for name in ("train", "test")
+        )
     )
     net = ms.SequenceLabeler(C=1.0, forbidden="bio").fit(X, y)
     found = net.predict(Xt)
     scores = ms.metrics.chunk_f1(yt, found)
     for kind, own in scores.by_type.items():
-        print(f"{kind}: precision {own.precision:.1f} %, recall {own.recall:.1f} %, F1 {own.f1:.1f} %")
+        print(
+            f"{kind}: precision {own.precision:.1f} %, recall {own.recall:.1f} %, F1 {own.f1:.1f} %"
+        )
 
     # The wrong tags that the model would give up least easily: what they are ahead of the second best.
     wrong = []
     for j, losses in enumerate(net.predict_max_marginals(Xt)):
-        wrong += [(losses.margin[i], j, i) for i in np.flatnonzero(np.asarray(found[j]) != np.asarray(yt[j]))]
+        wrong += [
+            (losses.margin[i], j, i)
+            for i in np.flatnonzero(np.asarray(found[j]) != np.asarray(yt[j]))
+        ]
     for margin, j, i in sorted(wrong, reverse=True)[:4]:
-        words = " ".join(f"[{token['word']}]" if k == i else str(token["word"]) for k, token in enumerate(Xt[j]))
+        words = " ".join(
+            f"[{token['word']}]" if k == i else str(token["word"]) for k, token in enumerate(Xt[j])
+        )
         print(f"{words}   {found[j][i]}, but it is {yt[j][i]}; ahead by {margin:.2f}")
 
-    _, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained", width_ratios=[1, 1.4])
+    _, (left, right) = plt.subplots(
+        1, 2, figsize=(10, 3.6), layout="constrained", width_ratios=[1, 1.4]
+    )
     left.barh(list(scores.by_type), [own.f1 for own in scores.by_type.values()], color="tab:blue")
     left.set(xlim=(50, 100), xlabel="F1, %", title="entities of new sentences")
     ms.plotting.plot_pairwise(net, ax=right)

@@ -39,7 +39,9 @@ def main() -> None:
     print("training:", net.result_)
 
     _, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
-    ax.axhline(net.result_.objective, color="tab:orange", label="objective of the weights that were found")
+    ax.axhline(
+        net.result_.objective, color="tab:orange", label="objective of the weights that were found"
+    )
     ax.plot(net.result_.extra["duals"], label="dual: no weights are below this")
     ax.set(
         xlabel="round over the shards",

@@ -31,8 +31,12 @@ def main() -> None:
     classes = list(range(LETTERS))
     models = {
         "all labels": ms.SequenceLabeler(C=1.0, classes=classes).fit(X, y),
-        "half of them, the rest left out": ms.SequenceLabeler(C=1.0, classes=classes, unknown="drop").fit(X, half),
-        "half of them, the rest inferred": ms.SequenceLabeler(C=1.0, classes=classes, unknown="infer").fit(X, half),
+        "half of them, the rest left out": ms.SequenceLabeler(
+            C=1.0, classes=classes, unknown="drop"
+        ).fit(X, half),
+        "half of them, the rest inferred": ms.SequenceLabeler(
+            C=1.0, classes=classes, unknown="infer"
+        ).fit(X, half),
     }
     scores = {name: 100 * net.score(Xt, yt) for name, net in models.items()}
     net = models["half of them, the rest inferred"]

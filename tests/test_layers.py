@@ -117,7 +117,7 @@ MAY_IMPORT_PACKAGES = {
     "graphs": {"numpy", "scipy", "skimage"},
     "losses": {"numpy"},
     "progress": {"rich"},
-    "learning": {"numpy", "scipy", "piqp"},
+    "learning": {"numpy", "scipy", "piqp", "highspy"},
     "shards": {"numpy", "scipy"},
     "parts": {"numpy", "scipy"},
     "estimators": {"numpy", "scipy", "sklearn", "pandas"},

@@ -75,3 +75,13 @@ def test_what_has_no_labelling_is_infeasible(maxsum, impossible):
     for command in (("marginals",), ("sample",)):
         assert "no labelling" in maxsum(*command, impossible, code=3).stderr
     assert maxsum("solve", impossible, "--k", 2, code=3, json_=True)["scores"] == []
+
+
+def test_the_k_best_of_a_file_of_costs_are_costs(maxsum, tmp_path):
+    path = tmp_path / "two.wcsp"
+    path.write_text("two 2 2 1 100\n2 2\n2 0 1 7 2\n0 0 5\n1 1 0\n", encoding="utf-8")
+    found = maxsum("solve", path, "--k", 2, json_=True)
+    assert found["costs"] == [0.0, 5.0] and found["labels"] == [[1, 1], [0, 0]]
+    assert 5.0 < found["cost_bound"] <= 7.0
+    shown = maxsum("solve", path, "--k", 2).stdout
+    assert "5  0 0" in shown and "cost at least 7" in shown

@@ -45,6 +45,7 @@ TAKES = {
     "ProjectedQuasiNewton": ("likelihood", "bound"),
     "MaximumLikelihood": ("likelihood", "bound"),
     "ProximalQuasiNewton": (),  # penalties of absolute values, which have other minima: tests/learning/test_penalties.py
+    "PenalisedCuttingPlane": (),  # as well: tests/learning/test_penalised_hinge.py
     "ShardAscent": ("shards",),
 }
 REFUSED = {("RegionBundle", "supermodular"), ("FactorAscent", "supermodular")}
@@ -69,6 +70,7 @@ BAD: dict[str, list[dict[str, Any]]] = {
     "MaximumLikelihood": [{"memory": 0}],
     "SmoothedLP": [{"memory": 0}],
     "ProximalQuasiNewton": [{"memory": 0}],
+    "PenalisedCuttingPlane": [],
     "ShardAscent": [{"width": 0}],
 }
 GRAPHS = {"chain": ms.Graph.chain(3), "triangle": ms.Graph.from_edges([(0, 1), (1, 2), (2, 0)])}

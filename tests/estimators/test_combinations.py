@@ -37,6 +37,7 @@ def test_the_page_knows_all_surrogates() -> None:
         "SubsetAscent",
         "ShardAscent",
         "ProximalQuasiNewton",
+        "PenalisedCuttingPlane",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from reference.seeds import seeds
 
 import maxsum as ms
 from maxsum.inference.base import Factored
+from maxsum.inference.factor_net import factor_problem
 from maxsum.inference.registry import SOLVERS
+from maxsum.inference.relaxations.factor_passes import exchange, interchangeable
 
 N_SEEDS = 60
 TAKERS = [name for name in ALL if name == "solve" or SOLVERS[name].takes_factors is not Factored.refused]
@@ -116,6 +119,37 @@ def test_counts_that_overlap_and_are_too_large_for_a_search() -> None:
     assert found.score <= best + 1e-6 and found.bound >= best - 1e-6
     assert found.gap <= 1e-3 * abs(best)
     found.verify(p)
+
+
+def test_exchanges_among_nodes_that_are_alike_are_the_best_of_all() -> None:
+    """Small counts that overlap, beside an edge and a table: sets by their definition, and scores against all labellings with the same counts."""
+    for seed in seeds(10):
+        rng, n = np.random.default_rng(seed), 9
+        u = rng.normal(size=(n, 3))
+        u[rng.integers(0, n), 0] = -np.inf
+        counts = [ms.factors.exactly(np.arange(6), 2), ms.factors.exactly(np.arange(3, 9), 3)]
+        p = ms.Problem(ms.Graph.from_edges([], n), u, factors=[*counts, ((0, 8), rng.normal(size=(3, 3)))])
+        net = factor_problem(p).net
+        alike = interchangeable(net)
+        assert sorted(part.tolist() for part in alike) == [[1, 2], [3, 4, 5], [6, 7]]
+        before = rng.integers(1, 3, size=n).astype(np.int32)
+        labels = before.copy()
+        exchange(net.unary, labels, alike)
+        for part in alike:
+            assert sorted(labels[part].tolist()) == sorted(before[part].tolist())
+            every = (np.array(x) for x in set(permutations(before[part].tolist())))
+            assert net.unary[part, labels[part]].sum() == pytest.approx(max(net.unary[part, x].sum() for x in every), abs=1e-12)
+        assert np.array_equal(np.delete(labels, np.concatenate(alike)), np.delete(before, np.concatenate(alike)))
+
+
+@pytest.mark.slow
+def test_two_counts_over_many_nodes_are_proven() -> None:
+    """100 000 nodes: conditioning alone left a gap of 2.1 to a bound that was tight."""
+    rng, n = np.random.default_rng(4), 100_000
+    u = rng.normal(size=(n, 2))
+    factors = [ms.factors.at_most(np.arange(n), n // 4), ms.factors.at_least(np.arange(0, n, 2), n // 5)]
+    found = ms.solve(ms.Problem(ms.Graph.from_edges([], n), u, factors=factors), time_limit=60)
+    assert found.guarantee == "optimal"
 
 
 def test_a_count_over_a_grid_is_not_written_with_gigabytes() -> None:

@@ -149,7 +149,7 @@ def test_estimators_take_penalties_and_keep_zeros_out_of_files(tmp_path):
     np.testing.assert_array_equal(again.weights_, lasso.weights_)
     np.testing.assert_array_equal(again.predict_proba(X)[0], lasso.predict_proba(X)[0])
     with pytest.raises(InvalidParameterError, match="penalty"):
-        ms.SequenceLabeler(penalty="l1").fit(X, y)
+        ms.SequenceLabeler(surrogate="lp", penalty="l1").fit(X, y)
     with pytest.raises(InvalidParameterError, match="penalty"):
         ms.SequenceLabeler(surrogate="likelihood", penalty=0.0).fit(X, y)
 

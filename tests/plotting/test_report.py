@@ -288,3 +288,17 @@ def test_a_browser_shows_the_page(written, tmp_path, dark):
 )
 def test_items_of_sequences_are_shown_by_their_word(features, shown):
     assert _word(features) == shown
+
+
+def test_a_table_of_labels_stands_beside_a_constant_answer(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    Y = (X @ rng.normal(size=(3, 3)) + [1.0, 0.0, -0.5] > 0).astype(int)
+    net = ms.MultiLabelClassifier(C=0.01).fit(X, Y)
+    ms.report.write_report(tmp_path / "r.html", net, X, Y)
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    constant = np.maximum(Y.mean(axis=0), 1 - Y.mean(axis=0)).mean()
+    assert f"{100 * constant:.2f} %" in page
+    told = net.predict(X)
+    both, either = (Y & told).sum(axis=0), Y.sum(axis=0) + told.sum(axis=0)
+    assert f"{np.mean(2 * both / either):.3f}" in page

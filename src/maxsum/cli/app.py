@@ -127,7 +127,7 @@ def solve(
         if k > 1:
             if chosen is not None:
                 raise InvalidParameterError("--k chooses its own way; leave --solver out.")
-            raise typer.Exit(show_k_best(problem, k, gap, time_limit, file, json, out))
+            raise typer.Exit(show_k_best(problem, k, gap, time_limit, file, json, out, _in_costs(file, format, values)))
         with Progress(not json if progress is None else progress, time_limit, force=bool(progress)) as line:
             result = _solve(problem, chosen, time_limit, line, gap)
         if out is not None and answer_kind(out) == MPE:

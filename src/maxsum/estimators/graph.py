@@ -101,7 +101,7 @@ class GraphLabeler(Labeler):
     tighten : bool
         Take cycles of edges as clusters into the relaxation of the ``lp`` surrogate, so that it comes near to the exact margin; see `LPObjective`.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.

@@ -104,7 +104,7 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.
@@ -319,12 +319,16 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         return Bound(model, weight, settings, facts, full, None, "general potentials, as columns have classes of their own; ")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Fraction of the samples all of whose labels are right."""
+        """Fraction of the samples all of whose labels are right; of columns with classes of their own those that are known."""
         columns = getattr(self, "columns_", None)
         if columns is None:
             return float(super().score(X, y, sample_weight))
-        right = (self._table(self._new(X)) == columns.encode(cells_of(y, len(columns.classes)))).all(axis=1)
-        return float(np.average(right, weights=sample_weight))
+        truth = columns.encode(cells_of(y, len(columns.classes)))
+        known = (truth != UNKNOWN).any(axis=1)
+        if not known.any():
+            raise InvalidSampleError("no label is known, so there is nothing to score; wanted at least one.")
+        right = ((self._table(self._new(X)) == truth) | (truth == UNKNOWN)).all(axis=1)
+        return float(np.average(right[known], weights=None if sample_weight is None else np.asarray(sample_weight)[known]))
 
     def _training_bytes(self, bound: Bound, learner: Learner) -> int:
         model = bound.model if bound.full is None else bound.full

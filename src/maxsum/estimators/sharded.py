@@ -219,6 +219,10 @@ def _check(settings: Settings, labeler: Labeler, dataset: ShardedDataset) -> Non
         raise InvalidParameterError(
             "order=2, smoothing, tighten and warm_start are for data in memory; wanted order=1, smoothing=0, tighten=False, warm_start=False."
         )
+    if settings.penalty != "l2":
+        raise InvalidParameterError(
+            f"penalty is {settings.penalty!r} on shards, wanted 'l2': penalties of absolute values are for data in memory."
+        )
     if settings.forbidden is not None:
         raise InvalidParameterError(
             f"forbidden is {settings.forbidden!r} on shards, wanted None: rules of neighbours are for data in memory. Or give samples factors."

@@ -39,6 +39,7 @@ from ..learning.oracles.relaxed import RelaxedOracle
 from ..learning.oracles.second_best import SecondBestOracle
 from ..learning.oracles.second_order import PairLoss, PairOracle
 from ..learning.oracles.solver import SolverOracle
+from ..learning.penalties.hinge import PenalisedHinge
 from ..learning.penalties.objective import L1_SHARES, PenalisedObjective
 from ..learning.whole.zero_one import ZeroOneObjective
 from ..losses import Hamming, TableLoss, ZeroOne, as_loss
@@ -109,8 +110,8 @@ class Surrogate(ABC):
             )
         if settings.penalty != "l2" and not self.has_penalties:
             raise InvalidParameterError(
-                f"penalty is {settings.penalty!r} beside surrogate={self.name!r}, wanted 'l2': absolute values are for surrogate='likelihood', whose "
-                "learner has a lower bound for them."
+                f"penalty is {settings.penalty!r} beside surrogate={self.name!r}, wanted 'l2': absolute values are for surrogate='likelihood' and 'margin', "
+                "whose learners have lower bounds for them."
             )
         if settings.tighten and self.name != "lp":
             raise InvalidParameterError(
@@ -259,6 +260,22 @@ class Margin(Surrogate):
     """Margin-rescaled hinge with the exact maximum, or a proven bracket of it; of chains over pairs of labels with order 2."""
 
     name, default = "margin", "BlockFrankWolfe"
+    has_penalties = True
+
+    def check(self, settings: Settings, learner: Learner) -> None:
+        super().check(settings, learner)
+        if settings.penalty == "l2" or not self.has_penalties:
+            return
+        kept = {"order": 1, "unknown": "drop", "n_hidden": 1, "warm_start": False}
+        wrong = [f"{name}={getattr(settings, name)!r}" for name, value in kept.items() if getattr(settings, name) != value]
+        wrong += [f"loss={settings.loss!r}"] if is_zero_one(settings.loss) else []
+        if settings.potentials not in (None, "general"):
+            wrong.append(f"potentials={settings.potentials!r}")
+        if wrong:
+            raise InvalidParameterError(
+                f"penalty is {settings.penalty!r} beside {', '.join(wrong)}, wanted order=1, unknown='drop', n_hidden=1, no warm_start, a loss of nodes and "
+                "general potentials: cutting planes with absolute values need free weights and planes of their own. Or penalty='l2'."
+            )
 
     def _check_second_order(self, settings: Settings) -> None:
         if settings.potentials not in (None, "general") or settings.symmetric:
@@ -272,6 +289,8 @@ class Margin(Surrogate):
             )
 
     def choose(self, settings: Settings, bound: BoundModel) -> Choice:
+        if settings.penalty != "l2":
+            return Choice("PenalisedCuttingPlane", "that of the hinge with penalties of absolute values")
         if not isinstance(bound.layout, MultiLabelModel):
             return super().choose(settings, bound)
         why = unsuited(bound) if isinstance(bound, MultiLabelBound) else "takes samples without unknown labels"
@@ -291,6 +310,7 @@ class Margin(Surrogate):
             or settings.unknown != "drop"
             or settings.has_states
             or is_zero_one(settings.loss)
+            or settings.penalty != "l2"
         )  # the linear relaxation of factors is not learned with
         if tied or fixed or settings.rows or settings.order != 1 or not many_blocks(objective):
             return None
@@ -302,10 +322,11 @@ class Margin(Surrogate):
         loss = weighted_loss(settings, bound, weight)
         if is_zero_one(loss):
             return ZeroOneObjective(bound, C, weight, settings.n_jobs)
-        if isinstance(bound, MultiLabelBound):
-            return MultiLabelObjective(bound, C, loss, settings.oracle, weight, settings.n_jobs)
         if settings.order == 1:
-            return MarginObjective(bound, C, loss, settings.oracle, weight, settings.n_jobs)
+            kind: Any = MultiLabelObjective if isinstance(bound, MultiLabelBound) else MarginObjective
+            margin = kind(bound, C, loss, settings.oracle, weight, settings.n_jobs)
+            share = L1_SHARES.get(settings.penalty, settings.penalty)
+            return margin if share == "l2" else PenalisedHinge(margin, float(share))
         pairs, loss = second_order(bound), as_loss(loss)
         check_room(model_bytes(pairs), "this training")
         oracle = PairOracle(pairs, loss_table(bound, loss))
@@ -344,6 +365,7 @@ class LP(Margin):
     """Hinge with the maximum of the linear relaxation; with ``smoothing`` its smooth version."""
 
     name = "lp"
+    has_penalties = False
 
     def _check_second_order(self, settings: Settings) -> None:
         Surrogate._check_second_order(self, settings)

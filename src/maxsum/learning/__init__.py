@@ -17,6 +17,7 @@ _HOME = {
     "LogisticObjective": ".objectives.logistic",
     "MarginObjective": ".objectives.margin",
     "MultiLabelObjective": ".objectives.multilabel",
+    "PenalisedHinge": ".penalties.hinge",
     "PenalisedObjective": ".penalties.objective",
     "QPObjective": ".objectives.qp",
     "TrivialObjective": ".objectives.trivial",

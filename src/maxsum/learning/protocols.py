@@ -119,6 +119,28 @@ class HasPenalty(HasExamples, Protocol):
         """What a tangent of the loss proves about the minimum."""
 
 
+class HasPenalisedPlanes(HasExamples, Protocol):
+    """Slacks with planes below them, beside a penalty of absolute values and squares."""
+
+    l1: float
+    l2: float
+
+    def ask(self, w: np.ndarray) -> Any:
+        """The most violated planes of all examples at some weights."""
+
+    def plane(self, j: int, key: Any) -> Any:
+        """The plane of an example that a key stands for."""
+
+    def tighten(self, w: np.ndarray, answer: Any, dual: float, tol: float, seconds: float) -> Any:
+        """An answer with its open brackets closed as far as a tolerance needs it."""
+
+    def primal(self, w: np.ndarray, slack: np.ndarray) -> float:
+        """The objective of weights with given slacks."""
+
+    def lowest(self, tangent: Any) -> float:
+        """What a sum of planes proves about the minimum."""
+
+
 class HasSums(Protocol):
     """Sums over all labellings: those of a likelihood."""
 

@@ -29,6 +29,7 @@ LEARNERS = {
     "ProjectedQuasiNewton": ".learners.quasi_newton",
     "MaximumLikelihood": ".learners.maximum_likelihood",
     "ProximalQuasiNewton": ".penalties.proximal",
+    "PenalisedCuttingPlane": ".penalties.cutting",
     "ShardAscent": "..shards.ascent",
 }
 """Where each learner lives. Every estimator knows all names; a learner refuses objectives that it cannot minimise, with those that can."""

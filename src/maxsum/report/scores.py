@@ -48,7 +48,7 @@ def headline(found: Evidence) -> list[tuple[str, str]]:
     """Numbers and words of tiles: right labels, and the score that people of the trade look at, beside a constant answer."""
     shown = [(f"{100 * found.accuracy:.2f} %", f"right, of {int(found.known.sum())} known labels")]
     if found.multilabel:
-        return shown
+        return shown + _labels_apart(found)
     commonest, share = baseline(found)
     shown.append((f"{100 * share:.2f} %", f"right by always saying {found.names[commonest]}"))
     chunks = entities(found)
@@ -65,6 +65,22 @@ def headline(found: Evidence) -> list[tuple[str, str]]:
         constant = ious(_constant(found.confusion(), commonest))
         shown.append((f"{np.nanmean(iou):.3f}", f"mean IoU; always {found.names[commonest]}: {np.nanmean(constant):.3f}"))
     return shown
+
+
+def _labels_apart(found: Evidence) -> list[tuple[str, str]]:
+    """Of a table of labels: what is right if each label is always what it is most often, and the mean F1 of the labels."""
+    truth, told = np.array(found.truth), np.array(found.predicted)
+    known, there = truth >= 0, truth == 1
+    often = 2 * there.sum(axis=0) > known.sum(axis=0)
+    share = (known & (there == often)).sum() / known.sum()
+    both, either = (known & there & (told == 1)).sum(axis=0), there.sum(axis=0) + (known & (told == 1)).sum(axis=0)
+    f1 = np.divide(2.0 * both, either, out=np.zeros(len(both)), where=either > 0)
+    always = np.divide(2.0 * there.sum(axis=0), there.sum(axis=0) + known.sum(axis=0), out=np.zeros(len(both)), where=often)
+    some = either > 0 if either.any() else np.ones(len(f1), dtype=bool)  # labels that are there, or were given
+    return [
+        (f"{100 * share:.2f} %", "right by always giving what each label is most often"),
+        (f"{f1[some].mean():.3f}", f"mean F1 of {some.sum()} labels; always the most frequent: {always[some].mean():.3f}"),
+    ]
 
 
 def has_pixels(found: Evidence) -> bool:

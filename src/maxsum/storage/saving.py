@@ -101,7 +101,7 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
     trace = [[p.iteration, p.seconds, p.objective, p.lower_bound, p.n_oracle_calls] for p in result.trace]
     header["n_weights"] = len(estimator.weights_)
     arrays = {
-        **_weights(estimator.weights_, objective.surrogate),
+        **_weights(estimator.weights_, objective.surrogate == "likelihood" or header["objective"]["kind"] == "PenalisedHinge"),
         "more_weights": result.weights[len(estimator.weights_) :],
         "trace": np.array(trace, dtype=np.float64).reshape(-1, 5),
         **writer.arrays,
@@ -109,10 +109,10 @@ def save_model(estimator: Any, path: str | Path, *, certificate: bool = False, n
     FILE.save(path, header, arrays)
 
 
-def _weights(weights: np.ndarray, surrogate: str) -> dict[str, np.ndarray]:
-    """The weights; of a likelihood whose penalty left most of them at 0 the others and their places."""
+def _weights(weights: np.ndarray, penalised: bool) -> dict[str, np.ndarray]:
+    """The weights; where a penalty left most of them at 0 the others and their places."""
     places = np.flatnonzero(weights)
-    if surrogate != "likelihood" or SPARSE * len(places) >= len(weights):
+    if not penalised or SPARSE * len(places) >= len(weights):
         return {"weights": weights}
     return {"weights_at": places.astype(np.int64), "weights_not_0": weights[places]}
 

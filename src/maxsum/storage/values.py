@@ -27,6 +27,7 @@ _RECORDS = {
     "learning.certificate": "DualCertificate",
     "learning.dual.pseudo_marginals": "MarginalCertificate",
     "learning.objectives.smooth": "GradientCertificate",
+    "learning.penalties.hinge": "PenalisedCertificate",
     "learning.penalties.objective": "PenaltyCertificate",
     "learning.streams": "StreamCertificate",
     "learning.oracles.relaxed": "Relaxed",

@@ -52,9 +52,16 @@ def chosen_solver(name: str | None, options: list[str]) -> Solver | str | None:
 
 
 def show_k_best(
-    problem: Problem, k: int, gap: float | None, limit: float | None, file: Path, json: bool, out: Path | None
+    problem: Problem,
+    k: int,
+    gap: float | None,
+    limit: float | None,
+    file: Path,
+    json: bool,
+    out: Path | None,
+    costs: bool = False,
 ) -> int:
-    """Find the k best labellings and print them; the exit code."""
+    """Find the k best labellings and print them, with costs where the file has costs; the exit code."""
     from ...inference.questions import k_best
 
     if out is not None and answer_kind(out) != MPE:
@@ -63,13 +70,15 @@ def show_k_best(
     if out is not None:
         write_mpe(out, found.labels[0] if len(found) else None)
     if json:
-        print_json({"file": str(file), **_k_best_facts(found), "labels": found.labels})
+        more = {"costs": 0.0 - found.scores, "cost_bound": 0.0 - float(found.bound)} if costs else {}
+        print_json({"file": str(file), **more, **_k_best_facts(found), "labels": found.labels})
     else:
         rows = [
-            (f"{i + 1}", f"{score:.10g}  {_some(labels)}")
+            (f"{i + 1}", f"{0.0 - score if costs else score:.10g}  {_some(labels)}")
             for i, (score, labels) in enumerate(zip(found.scores, found.labels, strict=True))
         ]
-        print_rows(str(file), [*rows, ("all others", f"at most {found.bound:.10g}"), ("message", found.message)])
+        rest = f"cost at least {0.0 - found.bound:.10g}" if costs else f"at most {found.bound:.10g}"
+        print_rows(str(file), [*rows, ("all others", rest), ("message", found.message)])
     if len(found):
         return OK
     return INFEASIBLE if found.bound == -np.inf else NO_LABELLING

@@ -81,7 +81,7 @@ class MultiLabelClassifierCV(CrossValidated, MultiLabelClassifier):
     smoothing : float
         Temperature of the entropy-smoothed ``lp`` surrogate; 0 for the linear relaxation itself.
     penalty : {"l2", "l1", "elasticnet"} or float
-        Of the weights, for the surrogate ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
+        Of the weights, for the surrogates ``margin`` and ``likelihood``: half of the sum of squares; the sum of absolute values, which makes most weights exactly
         zero; or half of each. A number is the share of absolute values, above 0 and up to 1.
     solver : None, "auto", str or Solver
         Who predicts, where `predict` is not told; by default as in `predict_result`.

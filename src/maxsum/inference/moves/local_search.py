@@ -35,7 +35,6 @@ class Tuning:
     cooling: float = 0.01
     # Work of forest moves as a share of that on subgraphs, where these pay: on three grids they alone were as good.
     forest_share: float = 0.25
-    cell_work: float = 0.33  # of a cell of a subgraph, where a label of a node or an edge in a forest is 1: 3.6 and 11 ns
     look_seconds: float = 0.02  # seconds between two looks at the clock; half and double take the same moves
 
 
@@ -136,7 +135,7 @@ class ForestSearch:
     def one_round(self, max_moves: int = 2**62) -> Iterator[int]:
         """The next round; yields like `moves`."""
         self._adopt()
-        is_late = self.forest_work > _TUNING.forest_share * _TUNING.cell_work * self.subgraphs.work
+        is_late = self.forest_work > _TUNING.forest_share * self.subgraphs.work
         yield from self._on_subgraphs(max_moves) if is_late and self.subgraphs.pays else self._on_forests(max_moves)
         improved = polish(self.original, self.best)
         self.run.offer(improved)
@@ -146,7 +145,7 @@ class ForestSearch:
         """A round on subgraphs; each of its moves counts as the forests that take as long."""
         looked, longest, worked = self.run.clock.seconds, self.n_moves + left, self.subgraphs.work
         for _ in self.subgraphs.one_round(self.best):
-            self.n_moves += max(1, round((self.subgraphs.work - worked) * _TUNING.cell_work / self.move_work))
+            self.n_moves += max(1, round((self.subgraphs.work - worked) / self.move_work))
             self.n_moves, worked = min(self.n_moves, longest), self.subgraphs.work
             if self.n_moves == longest:
                 break

@@ -1,1 +1,1 @@
-"""Penalties that make weights exactly zero: the objective with its certificate, and its learner."""
+"""Penalties that make weights exactly zero: objectives with their certificates, and their learners."""
