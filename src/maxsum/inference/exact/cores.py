@@ -181,6 +181,9 @@ class _Cores:
             if sum(map(len, cores)) > _TUNING.most_share * self.problem.n_nodes or not self.search(cores, labels):
                 return
             labels = self.extend(np.concatenate(cores), self.compose())
+            for seed in range(_TUNING.n_starts):
+                if not run.closed:
+                    run.offer(self.improve(everything, labels, _TUNING.first_moves, seed=seed)[1])
             if run.closed or (grown := self.grow(cores, labels)) is None or run.step(run.n_iter + 1):
                 return
             cores = grown
