@@ -19,11 +19,12 @@ from .measure import NO_DATA, data_folder, verdict
 TITLE = "Asked for: labels that are unknown in part"
 DESCRIPTION = """
 Half of the training labels are hidden at random. `unknown="drop"` leaves their nodes out, `unknown="infer"` completes them (latent hinge by the concave-convex
-procedure from the weights of *drop*), `unknown="complete"` does so and then trains once more with the completed labels as if they were given. *Letters*: fold 1 (704 words) to learn from, the other nine to test, C = 0.1, to a relative gap of 1e-2. *Pages*: WebKB, three
+procedure from the weights of *drop*), `unknown="complete"` does so and then trains once more with the completed labels as if they were given. *Letters*: fold 1 (704 words) to learn from, the other nine to test, C = 0.1, to a relative gap of 1e-2, mean of three draws. *Pages*: WebKB, three
 schools to learn from and the fourth to test, in turn, associative potentials on co-cited pages, C = 1, to 1e-2; mean of the four. Targets: accuracy at most 1.5 points below that
 with all labels, and above that of *drop*. (*complete* was chosen among some variants of self-training by these same scores.)
 """
 ROOM = 0.015
+DRAWS = 3  # of what is hidden among the letters: accuracy differs by half a point from one to another
 Fit = Callable[[list[Any], str], tuple[float, Any]]
 
 
@@ -51,7 +52,7 @@ def _letters(quick: bool) -> list[dict[str, Any]]:
         net = SequenceLabeler(C=0.1, tol=0.3 if quick else 1e-2, classes=np.arange(26), unknown=unknown).fit(X, labels)
         return net.score(new, truth), net
 
-    return _compared("letters", [(y, hidden(y, 0), fit)])
+    return _compared("letters", [(y, hidden(y, seed), fit) for seed in range(1 if quick else DRAWS)])
 
 
 def _pages(quick: bool) -> list[dict[str, Any]]:
@@ -70,7 +71,7 @@ def _pages(quick: bool) -> list[dict[str, Any]]:
         test = schools[name]
 
         def fit(labels: list[Any], unknown: str, X: list[Any] = X, test: webkb.School = test) -> tuple[float, Any]:
-            options = dict(potentials="associative", surrogate="margin", time_limit=1.0 if quick else 30.0)
+            options = dict(potentials="associative", surrogate="margin", time_limit=1.0 if quick else 300.0)
             net = GraphLabeler(C=1.0, tol=0.3 if quick else 1e-2, unknown=unknown, **options).fit(X, labels)
             return net.score([test.samples["co-cited"]], [test.y]), net
 

@@ -109,7 +109,7 @@ class Peer:
 def toulbar2(problems: Iterable[Problem], limit: float, repeats: int = 3) -> list[Peer]:
     """Run toulbar2 (VAC on) on the problems, in one process of its own that is ended when it overstays.
 
-    Runs of less than a second are repeated, and the median counts. Its seconds hold the building of its model, as ours hold
+    Runs of less than a second are repeated, and the median counts. Its CPU seconds hold the building of its model, as ours hold
     the preparation of the problem, but not the start of its process.
     """
     try:

@@ -39,14 +39,15 @@ autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc says what parameters are
 numpydoc_show_class_members = False
-suppress_warnings = ["ref.ref"]  # inherited docstrings name labels of the site of scikit-learn
 LEFT_OUT = (
     ""
     if find_spec("torch")
     else "The examples with networks are left out: PyTorch is not installed (pip install torch==2.13.0)."
 )
+suppress_warnings = ["ref.ref"]  # inherited docstrings name labels of the site of scikit-learn
 if LEFT_OUT:
     print(LEFT_OUT)
+    suppress_warnings.append("ref.doc")  # pages that name those examples
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
+import shutil
+import subprocess
+import sysconfig
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -66,3 +71,30 @@ def test_the_site_lists_every_page():
     tree = (DOCS / "index.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^([\w/]+)$", tree, flags=re.MULTILINE))
     assert {named(page).removesuffix(".md") for page in PAGES} - {"index"} <= listed
+
+
+@pytest.mark.slow
+def test_the_kernel_of_a_page_compiles_and_runs(tmp_path):
+    nanobind = pytest.importorskip("nanobind", reason="nanobind is in the extra `test`")
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler")
+    (code,) = re.findall(
+        r"^```cpp\n(.*?)^```", (DOCS / "extending.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    module = '#include "shift.cpp"\nNB_MODULE(page_kernel, m) { maxsum::bind_shift(m); }\n'
+    (tmp_path / "shift.cpp").write_text(code, encoding="utf-8")
+    (tmp_path / "module.cpp").write_text(module, encoding="utf-8")
+    core = Path(nanobind.source_dir())
+    folders = [DOCS.parent / "src" / "maxsum" / "kernels", nanobind.include_dir(), sysconfig.get_path("include")]
+    folders.append(core.parent / "ext" / "robin_map" / "include")
+    out = tmp_path / f"page_kernel{sysconfig.get_config_var('EXT_SUFFIX')}"
+    flags = ["-std=c++20", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", *(f"-I{folder}" for folder in folders)]
+    subprocess.run([compiler, *flags, "-o", out, tmp_path / "module.cpp", core / "nb_combined.cpp"], check=True)
+    spec = importlib.util.spec_from_file_location("page_kernel", out)
+    kernel = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kernel)
+    values = np.random.default_rng(0).normal(size=(5, 3))
+    shifted = values.copy()
+    assert kernel.shift(shifted) == pytest.approx(values.max(axis=1).sum())
+    np.testing.assert_array_equal(shifted, values - values.max(axis=1, keepdims=True))

@@ -90,6 +90,8 @@ def test_predictions_are_the_best_rows_in_the_form_that_was_given():
             own = max(s for s, z in zip(scores, every, strict=True) if z[m] == k)
             np.testing.assert_allclose(losses.lower[m, k], scores.max() - own, atol=1e-9)
     assert net.score(X, Y) == np.mean([own.tolist() == row for own, row in zip(found, Y, strict=True)]) > 0.4
+    first = [[own[0], None, None] if j else [None] * 3 for j, own in enumerate(Y)]
+    assert net.score(X, first) == np.mean([own[0] == row[0] for own, row in zip(found[1:], Y[1:], strict=True)])
     assert net.predict_k_best(X[:1], 2)[0].labels[0].tolist() == found[0].tolist()
     text = [[a, b] for a, b, _ in Y]
     assert ms.MultiLabelClassifier().fit(X, text).predict(X).dtype.kind == "U"

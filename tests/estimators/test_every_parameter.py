@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,14 @@ def test_callbacks_checkpoints_and_warm_starts(name: str, tmp_path: Path, capsys
     net = made(name, warm_start=True, learner="BlockFrankWolfe").fit(X, y)
     first = net.n_iter_
     assert net.fit(X, y).n_iter_ < first or first == 1
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in ms.__all__ if inspect.isclass(getattr(ms, name)) and hasattr(getattr(ms, name), "get_params")]
+)
+def test_its_page_has_it(name: str) -> None:
+    """The docstring of each estimator has all of its parameters, those that it shares with others too, and no others."""
+    kind = getattr(ms, name)
+    part = inspect.cleandoc(kind.__doc__).split("Parameters\n----------\n")[1].split("\n\nAttributes")[0]
+    told = [word.strip() for line in re.findall(r"^(\S[^:\n]*?) :", part, flags=re.M) for word in line.split(",")]
+    assert sorted(told) == sorted(inspect.signature(kind).parameters)

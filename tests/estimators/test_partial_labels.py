@@ -9,6 +9,8 @@ import pytest
 
 import maxsum as ms
 from maxsum.core.errors import InvalidParameterError, InvalidSampleError, ModelFileError
+from maxsum.estimators import pipeline
+from maxsum.learning import BlockFrankWolfe
 from maxsum.losses import TableLoss
 from maxsum.storage import verify_model
 
@@ -168,3 +170,16 @@ def test_completed_labels_are_trained_on_as_if_given():
     np.testing.assert_allclose(net.result_.objective, value, rtol=1e-6)
     net.result_.verify(net.objective_)
     assert "as if they were given" in net.result_.message
+
+
+def test_a_last_training_that_is_cut_off_keeps_the_inferred_weights(monkeypatch):
+    X, _, told = words(12, 1)
+    options = dict(classes=[0, 1, 2], tol=1e-4, C=0.3)
+    inferred = ms.SequenceLabeler(unknown="infer", **options).fit(X, told)
+    whole = pipeline.train_completed
+    cut = BlockFrankWolfe(time_limit=0.0)
+    monkeypatch.setattr(pipeline, "train_completed", lambda a, b, c, _, d: whole(a, b, c, cut.fit, d))
+    net = ms.SequenceLabeler(unknown="complete", **options).fit(X, told)
+    np.testing.assert_array_equal(net.weights_, inferred.weights_)
+    np.testing.assert_allclose(net.result_.objective, net.objective_.evaluate(net.weights_), rtol=1e-6)
+    assert net.result_.relative_gap > 0.1

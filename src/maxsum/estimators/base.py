@@ -564,7 +564,7 @@ def tree_model(
 def labels_known(bound: Any, rule: Rule | None) -> dict[str, Any]:
     """Attributes of an estimator that has learned the classes of a model."""
     same = all(own is bound.classes[0] for own in bound.classes)
-    return {"classes_": bound.classes[0] if same else list(bound.classes), "_coding": rule}
+    return {"classes_": bound.classes[0] if same else list(bound.classes), "_coding": rule, "_states": None}
 
 
 def as_labels(y: Any) -> list[Any]:

@@ -319,12 +319,16 @@ class MultiLabelClassifier(ClassifierMixin, MaxSumEstimator):
         return Bound(model, weight, settings, facts, full, None, "general potentials, as columns have classes of their own; ")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Fraction of the samples all of whose labels are right."""
+        """Fraction of the samples all of whose labels are right; of columns with classes of their own those that are known."""
         columns = getattr(self, "columns_", None)
         if columns is None:
             return float(super().score(X, y, sample_weight))
-        right = (self._table(self._new(X)) == columns.encode(cells_of(y, len(columns.classes)))).all(axis=1)
-        return float(np.average(right, weights=sample_weight))
+        truth = columns.encode(cells_of(y, len(columns.classes)))
+        known = (truth != UNKNOWN).any(axis=1)
+        if not known.any():
+            raise InvalidSampleError("no label is known, so there is nothing to score; wanted at least one.")
+        right = ((self._table(self._new(X)) == truth) | (truth == UNKNOWN)).all(axis=1)
+        return float(np.average(right[known], weights=None if sample_weight is None else np.asarray(sample_weight)[known]))
 
     def _training_bytes(self, bound: Bound, learner: Learner) -> int:
         model = bound.model if bound.full is None else bound.full

@@ -157,7 +157,10 @@ def train_completed(
     """
     labels, _ = complete(partial, before.weights[: partial.model.n_weights], solver)
     convex = objective(replace(partial.model, labels=labels))
-    result = minimise(convex)
+    result, known = minimise(convex), before.weights[: partial.model.n_weights]
+    value = convex.primal(known, convex.ask(known).upper)
+    if value < result.objective:  # the training ended, by a limit, before it was below where the last one had come
+        result = replace(result, weights=known, objective=value)
     words = "Then these completions were trained on as if they were given, and the proof is about that training"
     told = before.message.replace(", the proof is about the convex problem of the last round", "")
     result.extra["latent"] = before.extra["latent"]

@@ -292,15 +292,22 @@ class EliminationCertificate(Certificate):
     def evaluate_exactly(self, problem: Problem, labels: np.ndarray | None) -> tuple[Fraction | float, Fraction | float]:
         terms = ExactTerms(problem, *self.tables)
         total = int(terms.integers([problem.offset])[0])
+        whole = min(terms.weight_exponent, terms.table_exponent, terms.exponent) >= 0
         for bag in self._bags(problem):
             if bag is None:
                 return float("inf"), float("inf")
-            off = bag.off(())
-            low = (bag.value - off).max()
-            if np.isneginf(low):
-                return float("-inf"), float("inf")
-            # one row for each entry that may be the maximum
-            where = dict(zip(bag.nodes, np.nonzero(bag.value + off >= low), strict=True))
+            # one row for each entry that may be the maximum: one in all where sums of whole numbers are exact
+            if whole and bag.is_exact:
+                at: Any = np.unravel_index([bag.value.argmax()], bag.value.shape)
+                if np.isneginf(bag.value[at][0]):
+                    return float("-inf"), float("inf")
+            else:
+                off = bag.off(())
+                low = (bag.value - off).max()
+                if np.isneginf(low):
+                    return float("-inf"), float("inf")
+                at = np.nonzero(bag.value + off >= low)
+            where = dict(zip(bag.nodes, at, strict=True))
             total += max(self._exact_values(problem, terms, bag, where).tolist())
         if labels is None:
             return total * terms.unit, float("nan")
@@ -407,6 +414,12 @@ class _Bag(NamedTuple):
     unit: float
     size: np.ndarray
     raised: float
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether sums and differences are exact if all numbers are whole: so it is if their sizes together are small enough."""
+        sizes = (np.abs(np.where(np.isfinite(table), table, 0.0)).max(initial=0.0) for _, table, *_ in self.held)
+        return float(sum(sizes)) + float(self.size.max(initial=0.0)) < _WHOLE
 
     def top(self) -> float:
         """The largest value, rounded up: as ``r + 2 unit |r|`` grows with ``r``, only the maximum needs it."""

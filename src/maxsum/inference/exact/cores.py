@@ -31,6 +31,7 @@ class Tuning:
     passes: int = 100  # of TRW-S first: where they do not stall there is nothing to do
     n_starts: int = 6  # of the local search for a labelling of all nodes: single ones end up to 5 % above the best of six
     first_moves: int = 30_000  # of each, 0.5 s for 100 nodes
+    most_peels: int = 5  # of nodes: again where the core has a better labelling than it was found with
     few_moves: int = 2000  # in which a set of nodes must be found to lose less to need the nodes that it is without
     order_moves: int = 300  # the same where many nodes are compared, one of which is left out
     most_share: float = 0.5  # of the nodes in cores: with more there is nothing outside them
@@ -165,35 +166,44 @@ class _Cores:
         run.offer(self.best_of_starts(everything))
         if run.step(run.n_iter + 1):
             return
-        whole = self.peel()
-        if whole is None or run.step(run.n_iter + 1):
-            return
-        labels = self.best_of_starts(whole)
-        self.extend(whole, labels)
+        whole, labels = everything, self.labels
+        for _ in range(_TUNING.most_peels):
+            fewer = self.peel(whole, labels)
+            if fewer is None or run.step(run.n_iter + 1):
+                return
+            before, labels = self.loss(whole, labels), self.best_of_starts(fewer)
+            whole = fewer
+            self.extend(whole, labels)
+            if self.loss(whole, labels) >= before - self.room:  # else it was the core of a labelling that is not the best
+                break
         cores = self.split(whole, labels)
         for _ in range(_TUNING.most_rounds):
             if sum(map(len, cores)) > _TUNING.most_share * self.problem.n_nodes or not self.search(cores, labels):
                 return
-            labels = self.compose()
-            self.extend(np.concatenate(cores), labels)
-            if run.closed or (grown := self.grow(cores)) is None or run.step(run.n_iter + 1):
+            labels = self.extend(np.concatenate(cores), self.compose())
+            for seed in range(_TUNING.n_starts):
+                if not run.closed:
+                    run.offer(self.improve(everything, labels, _TUNING.first_moves, seed=seed)[1])
+            if run.closed or (grown := self.grow(cores, labels)) is None or run.step(run.n_iter + 1):
                 return
-            cores, labels = grown, self.labels
+            cores = grown
 
     @property
     def labels(self) -> np.ndarray:
         assert self.run.labels is not None
         return np.array(self.run.labels)
 
-    def peel(self) -> np.ndarray | None:
-        """The nodes without which less is lost; None if they are too many. Nodes at their best are tried in ever larger or smaller blocks."""
-        labels, left = self.labels, np.ones(self.problem.n_nodes, dtype=bool)
+    def peel(self, nodes: np.ndarray, labels: np.ndarray) -> np.ndarray | None:
+        """Those of some nodes without which less is lost; None if they are too many. Nodes at their best are tried in ever larger or smaller blocks."""
+        left = np.zeros(self.problem.n_nodes, dtype=bool)
+        left[nodes] = True
         node, edge = self.losses(labels)
+        inner = self.inner(nodes)
         for side in (0, 1):
-            np.add.at(node, self.edges[:, side], edge)
-        target, free = self.loss(np.flatnonzero(left), labels), np.flatnonzero(node <= 0)
+            np.add.at(node, self.edges[inner, side], edge[inner])
+        target, free = self.loss(nodes, labels), nodes[node[nodes] <= 0]
         most = _TUNING.most_share * self.problem.n_nodes
-        if self.problem.n_nodes - len(free) > most:
+        if len(nodes) - len(free) > most:
             return None
         free = free[np.argsort(self.problem.graph.degrees[free], kind="stable")]
         until = self.run.seconds + _TUNING.find_share * self.run.seconds_left
@@ -250,11 +260,13 @@ class _Cores:
 
     def search(self, cores: list[np.ndarray], labels: np.ndarray) -> bool:
         """Search all cores, the smallest first; False if time is up or one is not solved."""
-        known = {piece.nodes.tobytes(): piece for piece in self.pieces if piece.found.guarantee == Guarantee.optimal}
+        before = self.pieces
+        known = {piece.nodes.tobytes(): piece for piece in before if piece.found.guarantee == Guarantee.optimal}
         self.pieces = [known[core.tobytes()] for core in cores if core.tobytes() in known]
         for core in sorted((core for core in cores if core.tobytes() not in known), key=len):
             done = list(self.pieces)
-            for nodes in self.chain(core, labels):
+            is_grown = any(np.isin(piece.nodes, core).all() for piece in before)
+            for nodes in [core] if is_grown else self.chain(core, labels):
                 part = cut_out(self.problem, self.zero, self.domain, nodes)[0]
                 begin = Run("LocalSearch", part)
                 begin.offer(self.improve(nodes, labels, _TUNING.first_moves // 10)[1][nodes])
@@ -315,42 +327,58 @@ class _Cores:
             labels[nodes] = found.labels
         return labels
 
-    def extend(self, core: np.ndarray, labels: np.ndarray) -> None:
-        """Offer the best labelling of the rest that a local search finds beside that of the core."""
+    def extend(self, core: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Offer the best labelling of the rest that local searches find beside that of the core, and return it."""
         problem = self.problem
         labels, rest = labels.copy(), np.setdiff1d(np.arange(problem.n_nodes), core)
         if len(rest):
-            fixed, u, v = problem.zero_messages(), *self.edges.T
-            fixed.edge[0] = -problem.tables[problem.edge_table, :, labels[v]] * problem.edge_weight[:, None]
-            fixed.edge[1] = -problem.tables[problem.edge_table, labels[u]] * problem.edge_weight[:, None]
+            fixed, (u, v) = problem.zero_messages(), self.edges.T
+            at = np.arange(problem.n_edges)
+            table, weight = problem.tables[problem.edge_table], problem.edge_weight[:, None]
+            fixed.edge[0], fixed.edge[1] = -table[at, :, labels[v]] * weight, -table[at, labels[u]] * weight
             fixed.edge[np.isinf(fixed.edge)] = 0.0  # left to the score of the answer
             part = cut_out(problem, fixed, self.domain, rest)[0]
             run = Run("LocalSearch", part)
             run.offer(labels[rest])
-            search = ForestSearch(part, run)
-            for n_moves in search.moves():
-                if n_moves >= _TUNING.few_moves or self.run.seconds_left == 0:
-                    break
+            for seed in range(_TUNING.n_starts):
+                for n_moves in ForestSearch(part, run, seed).moves():
+                    if n_moves >= _TUNING.few_moves or self.run.seconds_left == 0:
+                        break
             assert run.labels is not None
             labels[rest] = run.labels
         self.run.offer(labels)
+        return labels
 
-    def grow(self, cores: list[np.ndarray]) -> list[np.ndarray] | None:
-        """Cores with the nodes of terms outside that lose anything at the best labelling, joined where these are between them; None if there are no such terms."""
+    def grow(self, cores: list[np.ndarray], labels: np.ndarray) -> list[np.ndarray] | None:
+        """Cores with the nodes of terms outside that lose anything at a labelling that is best in the cores; None if there are no such terms.
+
+        A node joins the smallest core that it loses anything with; only where there are no such nodes are two cores joined.
+        """
+        problem = self.problem
         assert isinstance(self.run.certificate, CoresCertificate)
-        terms = slack(self.problem, self.run.certificate.messages, self.labels, self.domain)
-        inside = np.zeros(self.problem.n_nodes, dtype=bool)
-        inside[np.concatenate(cores)] = True
-        own = np.zeros(self.problem.n_edges, dtype=bool)
-        for core in cores:
-            own |= self.inner(core)
-        spare = self.room / (2.0 * (self.problem.n_nodes + self.problem.n_edges))
-        edges = np.flatnonzero(~own & (terms.edge > spare))
-        nodes = np.union1d(np.flatnonzero(~inside & (terms.node > spare)), self.edges[edges])
-        fresh = nodes[~inside[nodes]]
-        if not len(fresh) and not len(edges):
-            return None
-        return joined([*cores, *(np.array([v]) for v in fresh)], self.edges[edges])
+        terms = slack(problem, self.run.certificate.messages, labels, self.domain)
+        number = np.full(problem.n_nodes, -1)
+        for i, core in enumerate(cores):
+            number[core] = i
+        first, second = number[self.edges].T
+        spare = self.room / (2.0 * (problem.n_nodes + problem.n_edges))
+        apart = np.flatnonzero((terms.edge > spare) & ((first != second) | (first < 0)))
+        fresh = np.zeros(problem.n_nodes, dtype=bool)
+        fresh[self.edges[apart]] = True
+        fresh |= terms.node > spare
+        fresh &= number < 0
+        if not fresh.any():
+            return joined(cores, self.edges[apart]) if len(apart) else None
+        size = np.array([len(core) for core in cores])
+        pairs = []
+        for v in np.flatnonzero(fresh).tolist():
+            mine = self.edges[apart[(self.edges[apart] == v).any(axis=1)]]
+            other = np.where(mine[:, 0] == v, mine[:, 1], mine[:, 0])
+            known = other[number[other] >= 0]
+            pairs += [(v, w) for w in other[number[other] < 0].tolist()]
+            if len(known):
+                pairs.append((v, int(known[np.argmin(size[number[known]])])))
+        return joined([*cores, *(np.array([v]) for v in np.flatnonzero(fresh))], np.array(pairs, dtype=int).reshape(-1, 2))
 
 
 def tree_of(found: Result) -> SearchCertificate | None:

@@ -20,12 +20,11 @@ class Tuning:
     # Cells of a bag: of eight nodes with two labels (six and ten of them were slower on three grids of 1600 nodes), of three with many.
     most_cells: int = 2**8
     power: int = 3  # with 4, rounds on a grid of 100 by 100 nodes with 6 labels did not end in 2 s
-    all_cells: int = 2**26  # of one move at most, 0.1 to 0.2 s
+    all_cells: int = 2**25  # of one move at most, some 0.1 s
     # Temperatures of the moves that begin rounds, in median spreads of a term; alone, 0.1 and 0.3 took longer on three grids of 1600 nodes.
     heats: tuple[float, ...] = (1.0, 0.5, 0.25, 0.12)
-    # Work of a cell and of a call, where a label of a node or an edge in a move of a forest is 1: 3.6 ns, 40 microseconds and 11 ns.
-    cell_work: float = 0.33
-    call_work: float = 4000.0
+    cell_work: float = 0.33  # of a cell, where a label of a node or an edge in a move of a forest is 1: 3.6 ns beside 11
+    call_work: float = 4000.0  # of a call: 40 microseconds
     quiet: int = 6  # moves in a row without success after which a round ends
     least_share: float = 0.6  # of all nodes in a subgraph, below which forests with noise are better
 

@@ -59,6 +59,9 @@ class PenalisedCuttingPlane(Learner):
     else its dual, a smooth concave function of the multipliers over simplices, by accelerated gradient steps. The oracle is asked between the
     master's solution and the best weights so far (Ben-Ameur & Neto 2007), and at the solution itself where that finds nothing new. The lower
     bound is that of the multipliers, made feasible by scaling.
+
+    It takes longer than learners of squares: 60 words of letters with 4004 weights and C = 0.1 took 1 CPU second to 1 % with half of either penalty, where
+    `BlockFrankWolfe` takes 0.07 with squares. The linear program is the harder one: with C = 1 it was at 30 % after 9.
     """
 
     requires: ClassVar[tuple[Any, ...]] = (HasPenalisedPlanes,)
