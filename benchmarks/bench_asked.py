@@ -11,6 +11,8 @@ SUBJECTS: dict[str, str] = {
     "latent": "hidden states of classes",
     "partial": "labels that are unknown in part",
     "penalties": "weights that are exactly zero",
+    "query": "what to label next",
+    "streams": "data in chunks that are forgotten",
     "trees": "decision trees on pixels: covered glyphs",
 }
 """A line here and a file ``asked_NAME.py`` with ``TITLE``, ``DESCRIPTION`` and ``rows(quick=False)``, as of any benchmark, is a new subject."""

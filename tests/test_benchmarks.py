@@ -62,6 +62,8 @@ SLOW = (
         "asked-trees",
         "asked-confidence",
         "asked-forbidden",
+        "asked-query",
+        "asked-streams",
     ),
     *("asked-penalties", "reproduce-scene"),
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from factories.labelled import labelled_model
 from factories.samples import paired_sequences
 
 import maxsum as ms
@@ -20,11 +22,7 @@ from maxsum.models import GraphModel
 LOOP = ms.Graph.from_edges([(0, 1), (1, 2), (0, 2), (2, 3)])
 
 
-def model(graph: ms.Graph, seed: int = 0, n: int = 8, d: int = 5, k: int = 3) -> Any:
-    rng = np.random.default_rng(seed)
-    x = [rng.standard_normal((graph.n_nodes, d)) for _ in range(n)]
-    y = [np.argmax(own[:, :k] + 0.7 * rng.standard_normal((graph.n_nodes, k)), axis=1) for own in x]
-    return GraphModel().bind([ms.GraphSample(own, graph) for own in x], y)
+model = partial(labelled_model, n=8, d=5)
 
 
 def planes(bound: Any) -> list[tuple[np.ndarray, np.ndarray]]:

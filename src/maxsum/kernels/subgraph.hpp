@@ -215,10 +215,10 @@ class Subgraph {
             if (fate[u] != INSIDE) continue;
             i64 inner = 1, p = i64(part.front.size()) - 1;
             for (; p > 0 && part.front[p] != u; p--) inner *= net.n_states[part.front[p]];
-            if (p > 0) add_edge(step.node, u, i, n, rest, inner, table.data());
+            if (p > 0) add_edge(u, i, n, rest, inner, table.data());
         }
     }
-    void add_edge(i32 v, i32 u, i64 i, i64 n, i64 rest, i64 inner, double *table) {
+    void add_edge(i32 u, i64 i, i64 n, i64 rest, i64 inner, double *table) {
         const i64 e = net.adj_edge[i], m = net.n_states[u], outer = rest / (m * inner);
         const bool first = net.adj_side[i] == 0;
         terms.resize(std::size_t(m));

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.certificates.base import MessageCertificate
+from ...core.certificates.exact import exact_score, to_float_up
+from ...core.certificates.search.certificate import SearchCertificate
 from ...core.errors import CertificateError
 from ...core.problem import Problem
 from ...core.result import Result
@@ -130,12 +132,19 @@ def _exact_gap(result: Result, problem: Problem, truth: np.ndarray) -> Fraction:
         raise CertificateError(
             f"{result.solver} gave no certificate, so the slack of an example with cycles cannot be checked."
         )
-    gap = result.certificate.evaluate_exactly(problem, truth)[1]
+    searched = _searched(result)
+    gap = result.certificate.evaluate_exactly(problem, truth if searched is None else searched)[1]
     if not isinstance(gap, Fraction) and not np.isfinite(gap):
         raise CertificateError(
             f"the certificate of {result.solver} leaves a gap of {gap}, so the slack of an example is not proven."
         )
-    return Fraction(gap)
+    return Fraction(gap) + (0 if searched is None else exact_score(problem, searched) - exact_score(problem, truth))
+
+
+def _searched(result: Result) -> np.ndarray | None:
+    """The labelling that a search closed its boxes against: beside another one, such as the truth, its replay leaves more open."""
+    known = isinstance(result.certificate, SearchCertificate) and np.isfinite(result.score)
+    return None if not known or result.labels is None else np.asarray(result.labels)
 
 
 def total(c: np.ndarray, w: np.ndarray, slacks: Slacks) -> Proven:
@@ -243,4 +252,9 @@ def bracket(problem: Problem, result: Result, truth: np.ndarray) -> tuple[float,
     reached = -np.inf if result.labels is None else problem.score(result.labels) - own
     if result.certificate is None:
         return max(reached, 0.0), np.inf
+    searched = _searched(result)
+    if searched is not None:
+        gap = float(result.certificate.verify(problem, searched).gap)
+        more = exact_score(problem, searched) - exact_score(problem, np.asarray(truth))
+        return max(reached, 0.0), to_float_up(Fraction(gap) + more) if np.isfinite(gap) else gap
     return max(reached, 0.0), float(result.certificate.evaluate(problem, np.asarray(truth))[1])
