@@ -110,7 +110,7 @@ MAY_IMPORT_LAYERS = {
 MAY_IMPORT_PACKAGES = {
     "core": {"numpy", "scipy"},
     "kernels": {"numpy"},
-    "executors": {"numpy", "dask", "distributed"},
+    "executors": {"numpy", "scipy", "threadpoolctl", "dask", "distributed"},
     "qp": {"numpy", "scipy", "piqp"},
     "inference": {"numpy", "scipy", "highspy", "pytoulbar2"},
     "models": {"numpy", "scipy"},

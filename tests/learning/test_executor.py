@@ -95,6 +95,19 @@ def test_bytes_are_counted(processes):
     assert 2 * 8000 < processes.bytes_received - received < 2 * 8000 + 4000
 
 
+def threads_of_blas(item):
+    import numpy as np
+    import scipy.linalg
+    from threadpoolctl import threadpool_info
+
+    scipy.linalg.solve(np.eye(3), np.ones(3))
+    return [own["num_threads"] for own in threadpool_info() if own["user_api"] == "blas"]
+
+
+def test_linear_algebra_has_one_thread_in_a_worker(processes):
+    assert all(found and set(found) == {1} for found in processes.run(threads_of_blas, [0, 1], ["a", "b"]))
+
+
 def test_threads_run_side_by_side():
     meeting = threading.Barrier(2, timeout=10)
     assert Threads(2).run(lambda i: meeting.wait() >= 0 and i, [1, 2]) == [1, 2]

@@ -234,7 +234,7 @@ class Processes(Executor):
     def _worker(self, number: int) -> ProcessPoolExecutor:
         """A pool of one process: who dies takes no one with him, and who is asked again remembers."""
         if number not in self._pools:
-            self._pools[number] = ProcessPoolExecutor(1, get_context("spawn"))
+            self._pools[number] = ProcessPoolExecutor(1, get_context("spawn"), _one_thread_of_blas)
         return self._pools[number]
 
     def _lost(self, number: int) -> None:
@@ -250,6 +250,14 @@ class Processes(Executor):
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+
+def _one_thread_of_blas() -> None:
+    """Hold linear algebra to one thread in a worker: as many workers as cores would start as many threads each. Dask does so by itself."""
+    import scipy.linalg  # noqa: F401  # has a BLAS of its own, which must be loaded to be told
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+    threadpool_limits(1)
 
 
 def _cancel(futures: Any) -> None:
