@@ -21,7 +21,7 @@ DESCRIPTION = """
 `ms.solve(problem, gap=0, time_limit=...)` on files read by `ms.read_problem`; scores are shown as costs (a bound is then a lower one),
 beside the known optimum. *Gap* is what our certificate leaves open: 0 is a proof of optimality. *Boxes or passes* are those
 of the solver that finished. All seconds are CPU seconds, the limits too. *Checked* is the time of `certificate.verify`, which shares no code with the solvers, *exactly* that
-of the same in rational arithmetic; checking should take no longer than solving, and the file of a proven answer should be at most
+of the same in rational arithmetic, tried where the first took at most 20 s; checking should take no longer than solving, and the file of a proven answer should be at most
 ten times that of the problem (both deflated `.npz`). The peer is
 toulbar2 (virtual arc consistency on, building of its model included, same time limit); it claims,
 and gives no certificate. Short runs are medians of three, those of a second and more are single.
@@ -48,6 +48,9 @@ INSTANCES = [
     Instance("gm_000", "libmpopt/gm_000.uai.xz", 10719, 60, values="costs"),
     Instance("scen06", "toulbar2/scen06.wcsp.xz", 3389, 60),
 ]
+_LONGEST_CHECK = (
+    20.0  # CPU seconds of a check that is done in rational arithmetic too: scen06, 68 s in floats, did not end in four minutes
+)
 _CHECK_TARGET, _SIZE_TARGET = 1, 10
 SUDOKU = ("sudoku-easy50.txt", "sudoku-top95.txt")
 
@@ -172,10 +175,12 @@ def check(problem: ms.Problem, result: ms.Result, seconds: float) -> dict[str, A
     start = time.process_time()
     found = result.verify(problem)
     checked = time.process_time() - start
-    start = time.process_time()
-    if result.verify(problem, exact=True).guarantee != found.guarantee:
-        raise RuntimeError("exact and floating point verdicts differ")
-    exactly = time.process_time() - start
+    exactly = None
+    if checked <= _LONGEST_CHECK:
+        start = time.process_time()
+        if result.verify(problem, exact=True).guarantee != found.guarantee:
+            raise RuntimeError("exact and floating point verdicts differ")
+        exactly = time.process_time() - start
     with tempfile.TemporaryDirectory() as folder:
         paths = Path(folder) / "problem.npz", Path(folder) / "answer.npz"
         problem.save(paths[0])
