@@ -86,7 +86,9 @@ def warm_up() -> None:
 def warm_up_on(problem: ms.Problem) -> None:
     """Compile what depends on the number of labels: kernels may be specialised to it."""
     TRWS(max_iter=2).solve(renewed(problem))
-    BranchAndBound(max_nodes=3, root_iter=2).solve(renewed(problem))
+    search = BranchAndBound(max_nodes=3, root_iter=2)
+    if search.supports(problem):  # not factors whose tables would be too large
+        search.solve(renewed(problem))
 
 
 def sudoku(puzzle: str) -> ms.Problem:
