@@ -9,6 +9,9 @@ import numpy as np
 import maxsum as ms
 from maxsum.models import GraphModel
 
+LOOP = ms.Graph.from_edges([(0, 1), (1, 2), (0, 2), (2, 3)])
+"""A triangle and an edge that leaves it: the smallest graph with a cycle and a leaf."""
+
 
 def labelled_model(graph: ms.Graph, seed: int = 0, n: int = 8, d: int = 4, k: int = 3) -> Any:
     """``n`` samples on one graph with ``d`` normal features a node, the first ``k`` of which decide the label under noise."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from factories.labelled import labelled_model
+from factories.labelled import LOOP, labelled_model
 from factories.samples import paired_sequences
 
 import maxsum as ms
@@ -18,9 +18,6 @@ from maxsum.core.errors import CertificateError, InvalidParameterError, Unsuppor
 from maxsum.learning import BlockFrankWolfe, CuttingPlane, LPObjective, MarginObjective, PenalisedCuttingPlane, PenalisedHinge
 from maxsum.learning.penalties.programs import nearest
 from maxsum.models import GraphModel
-
-LOOP = ms.Graph.from_edges([(0, 1), (1, 2), (0, 2), (2, 3)])
-
 
 model = partial(labelled_model, n=8, d=5)
 

@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from factories.labelled import labelled_model
+from factories.labelled import LOOP, labelled_model
 from factories.samples import paired_sequences
 
 import maxsum as ms
 from maxsum.core.errors import CertificateError, InvalidParameterError, UnsupportedProblemError
 from maxsum.kernels.penalised import descend
 from maxsum.learning import LikelihoodObjective, MaximumLikelihood, PenalisedObjective, ProximalQuasiNewton
-
-LOOP = ms.Graph.from_edges([(0, 1), (1, 2), (0, 2), (2, 3)])
-
 
 model = partial(labelled_model, n=10, d=4)
 

@@ -72,8 +72,8 @@ class ChainSums:
         return np.tensordot(amount, self.edge, axes=1)[None]
 
     def of_weights(self, amount: np.ndarray, tables: np.ndarray) -> np.ndarray:
-        """See `EdgePart`; chains with weights go through `EdgeTables`."""
-        raise NotImplementedError
+        """See `EdgePart`."""
+        raise AssertionError("chains whose edges have weights go through EdgeTables")
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ Where labels are unknown or sets, :math:`F(y)` is the same function (a maximum, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,8 +61,8 @@ _SETTINGS = """
 """
 
 
-class StructuredLoss(StructuredModule):
-    """Base of the losses: reading, brackets, reduction; subclasses have `_answer`."""
+class StructuredLoss(StructuredModule, ABC):
+    """Base of the losses: reading, brackets, reduction; subclasses have `_values`."""
 
     def __init__(
         self, n_labels: int, graph: str = "chain", potentials: str = "general", *, reduction: str = "mean", **settings: Any
@@ -145,35 +146,9 @@ class StructuredLoss(StructuredModule):
         values = self._values(reading, target)
         return self._reduce(values, reading, target, sample_weight).to(device=scores.device, dtype=scores.dtype)
 
+    @abstractmethod
     def _values(self, reading: Reading, target: Target) -> torch.Tensor:
-        def call(unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None) -> Answer:
-            answer = self._answer(reading, target, unary, tables, weight)
-            self.last_bracket = answer.lower, answer.upper
-            return answer
-
-        values: torch.Tensor = Value.apply(
-            reading.unary, reading.tables, reading.weight, call, reading.batch, type(self).__name__
-        )
-        return values
-
-    def _answer(
-        self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None
-    ) -> Answer:
-        raise NotImplementedError
-
-    def _difference(
-        self, reading: Reading, target: Target, answer: Answer, ask: Any, unary: np.ndarray, tables: np.ndarray, weight: Any
-    ) -> Answer:
-        """The answer minus the score of the known labels; of the labellings that agree with them, by ``ask``, where that are several."""
-        if target.allowed is None:
-            found, score = reading.backend.less_truth(answer, unary, tables, weight, target.labels)
-        else:
-            known = ask(np.where(target.allowed, unary, -np.inf), tables, weight)
-            score = known.lower
-            found = answer.minus(known) if np.isfinite(score).all() else answer
-        if not np.isfinite(score).all():
-            raise InvalidSampleError(self._forbidden_words(reading, target, unary, int(np.argmax(~np.isfinite(score)))))
-        return found
+        """The loss of each example; sets ``last_bracket``."""
 
     def _forbidden_words(self, reading: Reading, target: Target, unary: np.ndarray, j: int) -> str:
         """What is wrong with known labels that have the score ``-inf``."""
@@ -208,7 +183,42 @@ class StructuredLoss(StructuredModule):
         return values * weight if self.reduction == "none" else values @ weight
 
 
-class StructuredHinge(StructuredLoss):
+class InferredLoss(StructuredLoss):
+    """Base of the losses whose values and gradients come from inference on each example; subclasses have `_answer`."""
+
+    def _values(self, reading: Reading, target: Target) -> torch.Tensor:
+        def call(unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None) -> Answer:
+            answer = self._answer(reading, target, unary, tables, weight)
+            self.last_bracket = answer.lower, answer.upper
+            return answer
+
+        values: torch.Tensor = Value.apply(
+            reading.unary, reading.tables, reading.weight, call, reading.batch, type(self).__name__
+        )
+        return values
+
+    @abstractmethod
+    def _answer(
+        self, reading: Reading, target: Target, unary: np.ndarray, tables: np.ndarray, weight: np.ndarray | None
+    ) -> Answer:
+        """Values of a batch, their bracket and their gradients."""
+
+    def _difference(
+        self, reading: Reading, target: Target, answer: Answer, ask: Any, unary: np.ndarray, tables: np.ndarray, weight: Any
+    ) -> Answer:
+        """The answer minus the score of the known labels; of the labellings that agree with them, by ``ask``, where that are several."""
+        if target.allowed is None:
+            found, score = reading.backend.less_truth(answer, unary, tables, weight, target.labels)
+        else:
+            known = ask(np.where(target.allowed, unary, -np.inf), tables, weight)
+            score = known.lower
+            found = answer.minus(known) if np.isfinite(score).all() else answer
+        if not np.isfinite(score).all():
+            raise InvalidSampleError(self._forbidden_words(reading, target, unary, int(np.argmax(~np.isfinite(score)))))
+        return found
+
+
+class StructuredHinge(InferredLoss):
     """The margin-rescaled hinge: how much better than the known labelling another one is, with its loss added. See the module for the formula.
 
     Exact on chains, forests, graphs of small width and supermodular problems with two labels (max-flow); elsewhere the dual bound of the linear
@@ -245,7 +255,7 @@ class StructuredHinge(StructuredLoss):
         return self._difference(reading, target, answer, backend.best, plain, tables, weight)
 
 
-class CRFLoss(StructuredLoss):
+class CRFLoss(InferredLoss):
     """The negative log-likelihood of a conditional random field; see the module for the formula.
 
     Exact on chains, forests and graphs of small width; elsewhere the tree-reweighted bound of the log-partition (Wainwright et al. 2005), so that the
@@ -260,7 +270,7 @@ class CRFLoss(StructuredLoss):
         return self._difference(reading, target, answer, backend.log_sum, plain, tables, weight)
 
 
-class SmoothedHinge(StructuredLoss):
+class SmoothedHinge(InferredLoss):
     """The hinge with its maximum smoothed by entropy; never below the hinge, at most the temperature times the number of nodes times log K above it.
 
     Parameters
@@ -300,7 +310,7 @@ class SmoothedHinge(StructuredLoss):
         return self._difference(reading, target, answer, ask, plain, tables, weight)
 
 
-class PerturbedFenchelYoung(StructuredLoss):
+class PerturbedFenchelYoung(InferredLoss):
     """The Fenchel-Young loss of the maximum under Gaussian noise of the node scores (Berthet et al. 2020), by a few draws in each call.
 
     Parameters
