@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -57,3 +58,11 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip("no data folder: set MAXSUM_DATA")
     return folder
+
+
+@pytest.fixture
+def interrupts():
+    """Ctrl-C works, even where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -6,7 +6,6 @@ import _thread
 import itertools
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -23,14 +22,6 @@ from maxsum.core.errors import CertificateError, CheckpointError, InvalidParamet
 from maxsum.learning import BlockFrankWolfe, MarginObjective
 from maxsum.losses import Hamming, Loss
 from maxsum.models import GraphModel
-
-
-@pytest.fixture
-def interrupts():
-    """Ctrl-C works, even where the tests run in the background of a shell, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interrupts")

@@ -75,17 +75,10 @@ def test_time_limit_is_kept(limit):
     assert Toulbar2(time_limit=0).solve(problem).termination == "time_limit"
 
 
-@pytest.fixture
-def ctrl_c():
-    """Python's own handler of Ctrl-C, without which a shell starts what runs in its background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @installed
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process on Windows")
-def test_ctrl_c_returns_the_best_so_far_and_is_ours_again(ctrl_c):
+def test_ctrl_c_returns_the_best_so_far_and_is_ours_again():
     rng = np.random.default_rng(1)
     problem = ms.Problem(ms.Graph.complete(40), rng.normal(size=(40, 4)), rng.normal(size=(780, 4, 4)))
     Toulbar2(time_limit=0).solve(problem)

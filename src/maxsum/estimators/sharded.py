@@ -33,10 +33,11 @@ from ..shards.ascent import ShardAscent, ShardedObjective
 from ..shards.dataset import MANIFEST, Shard, ShardedDataset
 from ..shards.objectives import AggregatedObjective, ShardedSmooth
 from .base import Labeler, graph_model, labels_known
+from .costs import balanced, check_balanced
 from .grid import GridLabeler
 from .pipeline import Plan, sentence
 from .settings import LIMITS, Settings
-from .surrogates import Choice, balanced, check_balanced, choose_learner, surrogate_of
+from .surrogates import Choice, choose_learner, surrogate_of
 
 _KINDS = {"SequenceLabeler": "sequence", "GridLabeler": "image", "GraphLabeler": "graph"}
 _ON_SHARDS = ("margin", "lp", "qp")

@@ -10,9 +10,10 @@ from ..core.parameters import check
 from ..learning.learners.block_frank_wolfe import BlockFrankWolfe
 from ..learning.streams import Past, StreamObjective, StreamStore
 from ..progress import LearningLine, watched
+from .costs import is_zero_one, weighted_loss
 from .pipeline import Plan
 from .settings import Settings, chosen
-from .surrogates import choose_learner, is_zero_one, surrogate_of, weighted_loss
+from .surrogates import choose_learner, surrogate_of
 
 _WANTED = {
     "surrogate": (None, "margin"),

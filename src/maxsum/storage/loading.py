@@ -12,11 +12,11 @@ from ..core.errors import CertificateError, MaxsumError, ModelFileError
 from ..core.graph import Graph
 from ..core.memory import check_room
 from ..core.result import Guarantee, Termination
-from ..estimators.columns import Columns, typed
 from ..estimators.cross.validation import CrossValidated
 from ..estimators.latent.states import States
 from ..estimators.multilabel import MultiLabelClassifier
 from ..estimators.surrogates import SURROGATES
+from ..estimators.tables.columns import Columns, typed
 from ..estimators.targets import Rule
 from ..learning.certificate import LearningVerification, Progress
 from ..learning.objectives.stored import StoredObjective

@@ -16,8 +16,8 @@ from ...core.transitions import Neighbours
 from ...learning.latent import Partial
 from ...losses import Loss, as_loss
 from ...models.bound import BoundModel
+from ..costs import weighted_loss
 from ..settings import Settings
-from ..surrogates import weighted_loss
 
 _MOST_ROWS = 20_000  # nodes of a class that k-means looks at: more change its centres little, and it takes seconds for so many
 _RESTARTS = 4  # of k-means: one run now and then merges two styles of a letter, four did not

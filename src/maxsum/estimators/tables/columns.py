@@ -10,17 +10,17 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from ..core.errors import InvalidParameterError, InvalidSampleError
-from ..core.graph import Graph
-from ..core.transitions import Neighbours
-from ..core.validation import is_missing
-from ..models.bound import FORBIDDEN, BoundModel
-from ..models.graph_model import GraphModel
-from ..models.labels import induced
-from ..models.multilabel import label_graph
-from ..models.sample import GraphSample
-from .surrogates import balanced, check_balanced, costs_of_classes
-from .targets import UNKNOWN, UNSEEN, unmasked
+from ...core.errors import InvalidParameterError, InvalidSampleError
+from ...core.graph import Graph
+from ...core.transitions import Neighbours
+from ...core.validation import is_missing
+from ...models.bound import FORBIDDEN, BoundModel
+from ...models.graph_model import GraphModel
+from ...models.labels import induced
+from ...models.multilabel import label_graph
+from ...models.sample import GraphSample
+from ..costs import balanced, check_balanced, costs_of_classes
+from ..targets import UNKNOWN, UNSEEN, unmasked
 
 _FEW = 2  # values of a column of numbers up to which a table may be one of 0 and 1 gone wrong, which is refused
 
