@@ -151,5 +151,5 @@ def total_of_sums(found: list[dict[str, Any]]) -> dict[str, Any]:
         "file": f"{len(found)} files",
         "exact": f"{exact} of {len(found)}",
         "holds": f"{held} of {len(found)}",
-        "verdict": verdict(not missed),
+        "verdict": verdict(not missed) + (", relational_3 apart" if held < len(found) and not missed else ""),
     }
